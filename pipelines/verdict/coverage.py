@@ -30,7 +30,7 @@ class Covered:
     holes: tuple[str, ...]
 
 
-def joined(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
+def join(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
     """The stretches in order; those with no more than JOINT between them are one."""
     found: list[Stretch] = []
     for since, until in sorted(stretches):
@@ -50,10 +50,10 @@ def terms_seen(sources: Iterable[Source], rows: Iterable[Row]) -> dict[int, tupl
         now = reported.get(row["source_id"], until)
         goes_on = until <= now <= until + JOINT  # a row comes each minute
         found.setdefault(row["broker_id"], []).append((row["from_ts"], now if goes_on else until))
-    return {broker: joined(stretches) for broker, stretches in found.items()}
+    return {broker: join(stretches) for broker, stretches in found.items()}
 
 
-def covered(record: ClusterRecord, first: datetime | None, judged_to: datetime) -> Covered:
+def coverage(record: ClusterRecord, first: datetime | None, judged_to: datetime) -> Covered:
     """What is covered of a cluster from `first` on (None: from its beginning) until `judged_to`."""
     read = {b: record.terms.get(b, ()) for b in sorted(record.replicas) if b not in record.unread_brokers}
     known = {broker: stretches for broker, stretches in read.items() if stretches}

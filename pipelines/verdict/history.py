@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from pipelines.verdict import losses, words
-from pipelines.verdict.coverage import covered
+from pipelines.verdict.coverage import coverage
 from pipelines.verdict.judged import Judged, missing, unreadable
 from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
@@ -50,7 +50,7 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
 def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[State, str]:
     """The sentence where nothing shows a loss: calm only of the stretch in which one would have been seen."""
     first = _first(record, since, judged_to)
-    seen, level = covered(record, first, judged_to), f"at {words.levels(record.levels)}"
+    seen, level = coverage(record, first, judged_to), f"at {words.levels(record.levels)}"
     holes = [*seen.holes, *missing(record)]
     if not holes:
         return State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}"

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.compiled.types import NEVER
-from schemas.coverage import HW, ISR, KINDS, TERMS
+from schemas.coverage import ISR, KINDS, TERMS
 
 _LOG_LAYER = re.compile(
     r"Loading producer state|Completed load|Truncating|Rolled new|Reloading|Producer state recovery|"
@@ -50,8 +50,6 @@ _SHOWS: dict[str, tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]] = {
 }  # fmt: skip
 """By class of the logger: messages, and the kinds of evidence whose lines come from it at no higher a level."""
 
-LEAN = 2
-"""The lowest level at which a log prints HWs as they change."""
 Shown = dict[str, int]
 """By kind of evidence the time of the first line that shows it."""
 
@@ -69,8 +67,3 @@ def covers(shown: Shown, since: np.ndarray) -> pa.Array:
     kinds = sorted(shown, key=lambda kind: (shown[kind], KINDS.index(kind)))
     known = np.searchsorted([shown[kind] for kind in kinds], since, side="right")
     return pa.array([kinds[:n] for n in range(len(kinds) + 1)], pa.list_(pa.string())).take(pa.array(known))
-
-
-def note_shown_hws(shown: Shown, ts: int) -> None:
-    """Notes that HWs are printed, as a line of level LEAN shows."""
-    shown.setdefault(HW, ts)

@@ -18,7 +18,7 @@ from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.forms.translation import Translation
 from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
-from generators.brokerlogs.messages.coverage import LEAN, Shown, note_shown_hws
+from generators.brokerlogs.messages.coverage import Shown
 from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
 from generators.brokerlogs.messages.truncations import MOVING_THREAD
 from generators.brokerlogs.parsing.parse_report import ParseReport
@@ -29,6 +29,8 @@ from generators.brokerlogs.scanning.line_record import DUMPED, RARE, TRUNCATING
 from generators.brokerlogs.scanning.masking import masked_line
 from generators.brokerlogs.scanning.overlong import WholeLines
 from generators.brokerlogs.scanning.scanner import Scanner
+from schemas.coverage import HW
+from schemas.levels import LEAN
 from schemas.replication_events import as_int
 
 _KILLED_HINT = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
@@ -245,7 +247,7 @@ class SourceParser:
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
         latest = int(lines["ts"][:stop].max(initial=0))
         if (traced := decisions["level"][:stop] >= LEAN).any():
-            note_shown_hws(self._rare.shown, int(lines["ts"][int(traced.argmax())]))
+            self._rare.shown.setdefault(HW, int(lines["ts"][int(traced.argmax())]))
         latest -= self._ahead_ms
         self.low_watermark = max(
             self.low_watermark, latest * 1000, events.subtract_clock_offsets(self.clock_offsets) * 1000

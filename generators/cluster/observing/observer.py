@@ -48,7 +48,7 @@ class Observer:
     """By partition: the last leader epoch of which a HW was told, UNKNOWN where there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _quorum: str = ""
-    """What was told last of the controllers."""
+    """The last word on the controllers."""
     _learnt_us: int | None = None
     """When the metadata was last seen; None: what it says is to be written whole."""
 

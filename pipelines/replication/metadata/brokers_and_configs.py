@@ -44,7 +44,7 @@ class Timeline:
     racks: dict[tuple[int, int], tuple[int, str]] = field(default_factory=dict)
     """The rack that a broker reported last, and when."""
     answers: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
-    """What a watcher has found of whether brokers answer, and of the controllers (CONTROLLERS in place of a broker)."""
+    """Findings of a watcher on whether brokers answer, and on the controllers (CONTROLLERS in place of a broker)."""
     _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""

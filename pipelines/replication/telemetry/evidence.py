@@ -159,13 +159,13 @@ def _add(sources: Sources, rows: pa.Table) -> None:
 
 
 def _changes(*columns: Any) -> I64:
-    """Where a row differs from the one before."""
+    """Return the places of rows that differ from the one before."""
     differs = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
     return np.flatnonzero(differs) + 1
 
 
 def _kinds(rows: pa.Table) -> pa.ChunkedArray:
-    """Of each row the kinds that it says, separated by commas; _HOLE where it says that rows are missing."""
+    """Return the kinds that each row says, separated by commas; _HOLE if it says that rows are missing."""
     said = pc.binary_join(rows["covers"].cast(pa.list_(pa.string())), ",")
     levels = [",".join(by_level(level)) for level in range(4)]
     by_default = pa.array(levels).take(pc.max_element_wise(pc.min_element_wise(rows["level"], 3), 0))

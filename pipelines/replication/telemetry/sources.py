@@ -62,7 +62,7 @@ class Source(Struct):
     """Its first rows lie far ahead of all other sources: it counts for nothing until it or they show who is right."""
 
     evidence: Evidence | None = None
-    """What it could have shown, in the bucket that owns it."""
+    """Kinds of evidence that it could have shown, kept in the bucket that owns it."""
 
     def restarts_numbers(self, seq: int, ts: int) -> bool:
         """Whether a number comes again with a time after all rows before: a repeat has the time of its original."""

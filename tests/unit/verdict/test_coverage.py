@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipelines.verdict import verdict
-from pipelines.verdict.coverage import joined, terms_seen
+from pipelines.verdict.coverage import join, terms_seen
 from pipelines.verdict.records import ClusterRecord, Condition, Limits, PartitionGroup, Source
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -101,4 +101,4 @@ def test_where_the_assignment_is_not_known_a_loss_is_not_excluded():
 
 
 def test_stretches_a_minute_apart_are_one():
-    assert joined([(at(5), at(9)), (at(0), at(4)), (at(11), at(12))]) == ((at(0), at(9)), (at(11), at(12)))
+    assert join([(at(5), at(9)), (at(0), at(4)), (at(11), at(12))]) == ((at(0), at(9)), (at(11), at(12)))
