@@ -91,7 +91,7 @@ test-model: $(READY) ## the rules against a model of one partition, in a million
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
 
 test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; ten minutes on two cores
-	@HWMARK_HISTORIES=2000 $(BIN)/pytest -n 2 tests/unit/alerting/test_histories.py \
+	@HWMARK_HISTORIES=2000 $(BIN)/pytest --all -n 2 tests/unit/alerting/test_histories.py \
 	  tests/unit/alerting/test_simulated_histories.py
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; a quarter of an hour on two cores; SEED=

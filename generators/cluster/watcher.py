@@ -29,6 +29,8 @@ from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
 SETTINGS_EVERY_S = 300.0
 BOOTSTRAP_EVERY_S = 10.0
 """Those named at the start are asked again while no broker answers."""
+DESCRIBES_FOR_S = 60.0
+"""How long one broker tells the metadata: if its own stand still, another one says so."""
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
 ROUNDS_ALONE = 3
@@ -79,8 +81,10 @@ class Watcher:
     plans: dict[int, Plan] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
     _settings_at: dict[int, float] = field(default_factory=dict)
-    _rejected: int = 0
+    _doubted: list[tuple[int, Partitions]] = field(default_factory=list)
+    """Brokers whose metadata are not believed yet."""
     _describer: int = -1
+    _describes_until: float = 0.0
     _bootstrap_at: float = 0.0
     """When those named at the start may be asked again."""
     answered: bool = False
@@ -122,23 +126,49 @@ class Watcher:
         if self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
             self._bootstrap_at = monotonic() + BOOTSTRAP_EVERY_S
             self._bootstrap_again()
-        began_us, found, out = time_ns() // 1000, self.links.describe(until), None
-        for broker, error in self.links.take_errors():
-            self._missed(broker, began_us, error)
-            out = broker
-        if found is None:
-            return out
-        broker, described, at = found
-        known = self.observer.partitions
-        if known is not None and described.partitions.older_than(known) and self._rejected < len(self.links.by_broker):
-            self._rejected += 1
-            self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
+        out = None
+        while True:
+            began_us, found = time_ns() // 1000, self.links.describe(until)
+            for broker, error in self.links.take_errors():
+                self._missed(broker, began_us, error)
+                out = broker
+            if found is None:
+                return out
+            broker, described, at = found
+            if not self._doubts(broker, described.partitions):
+                break
+            self._doubted.append((broker, described.partitions))
             self.links.pass_on()
-            return out
         self._require_same_cluster(described.partitions)
-        self._rejected, self._describer = 0, broker
+        if self._describer != broker:
+            self._describes_until = monotonic() + DESCRIBES_FOR_S
+        self._describer = broker
+        self._doubted.clear()
         self._learn(broker, described, at)
+        if monotonic() >= self._describes_until:
+            self._describes_until = monotonic() + DESCRIBES_FOR_S
+            self.links.pass_on()
         return out
+
+    def _doubts(self, broker: int, partitions: Partitions) -> bool:
+        """Whether another broker is asked before this one is believed, as long as there are others.
+
+        Metadata have no partition epochs: an ISR that differs within a leader epoch may be newer or older. That of the
+        broker asked before is newer; that of another one is once a second broker says the same.
+        """
+        known, doubted = self.observer.partitions, self._doubted
+        if known is None or len(doubted) >= len(self.links.by_broker):
+            return False
+        differs = broker != self._describer and partitions.differs_in_isr(known)
+        if older := partitions.older_than(known):
+            self._say_older(broker)
+        elif doubted and not differs:
+            self._say_older(doubted[-1][0])
+        confirmed = any(other != broker and not partitions.changed_since(said).any() for other, said in doubted)
+        return older or (differs and not confirmed)
+
+    def _say_older(self, broker: int) -> None:
+        self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
 
     def _ask_controllers(self) -> None:
         if self.controllers is None:

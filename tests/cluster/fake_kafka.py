@@ -106,6 +106,8 @@ class FakeBroker:
     """Whether the other brokers know it to be up."""
     garbage: bytes = b""
     """What it sends instead of an answer."""
+    stale_isr: dict[tuple[str, int], list[int]] = field(default_factory=dict)
+    """By topic and partition the ISR that its metadata still has."""
     requests: list[str] = field(default_factory=list)
     server: Any = None
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -291,7 +293,7 @@ class _Connection(AdminAnswers):
                     leader_id=p.leader,
                     leader_epoch=p.epoch,
                     replica_nodes=p.replicas,
-                    isr_nodes=p.isr,
+                    isr_nodes=self.broker.stale_isr.get((name, k), p.isr),
                     offline_replicas=[],
                 )
                 for k, p in enumerate(topic.partitions)

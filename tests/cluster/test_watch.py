@@ -267,6 +267,39 @@ def test_the_broker_that_describes_hangs_and_another_does(cluster, tmp_path):
         cluster.brokers[1].hung = False
 
 
+def test_a_broker_with_a_stale_isr_is_not_believed(cluster, tmp_path):
+    """Nor is there an expand and a shrink when it comes to describe, and again another one."""
+    cluster.topics["orders"].partitions[1].isr = [2, 3]
+    cluster.brokers[2].stale_isr = {("orders", 1): [1, 2, 3]}
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(3)
+        cluster.brokers[1].hung = True
+        watcher.until(lambda: watcher.noted("metadata of broker 2 is older"), "the doubt")
+        cluster.brokers[1].hung = False
+        watcher.rounds(1, 3)
+    assert set(map(tuple, watcher.rows("isr", event_type="isr", partition=1))) == {(2, 3)}
+
+
+def test_a_describer_whose_metadata_stand_still_is_found_out(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(watcher_module, "DESCRIBES_FOR_S", 0.5)
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        cluster.brokers[1].stale_isr = {("orders", 1): [2, 3, 1]}
+        cluster.topics["orders"].partitions[1].isr = [2, 3]
+        watcher.until(lambda: [2, 3] in watcher.rows("isr", event_type="isr", partition=1), "the ISR by two others")
+        watcher.rounds(3, 6)
+    assert watcher.rows("isr", event_type="isr", partition=1) == [[1, 2, 3], [2, 3]]
+
+
+def test_an_isr_that_only_one_broker_is_left_to_tell_is_believed(cluster, tmp_path):
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        for broker in (1, 3):
+            cluster.stop(broker)
+        cluster.topics["orders"].partitions[1].isr = [2]
+        watcher.until(lambda: [2] in watcher.rows("isr", event_type="isr", partition=1), "the ISR")
+
+
 def test_metadata_that_says_the_same_is_not_decoded_again(cluster, tmp_path, monkeypatch):
     from generators.cluster.asking import decoded
 

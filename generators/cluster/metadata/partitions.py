@@ -133,3 +133,10 @@ class Partitions:
         rows = self.rows_in(known)
         there = rows >= 0
         return bool((self.leader_epoch[there] < known.leader_epoch[rows[there]]).any())
+
+    def differs_in_isr(self, known: Partitions) -> bool:
+        """Whether some partition has another ISR than the one known in the same leader epoch."""
+        rows = self.rows_in(known)
+        there = np.flatnonzero(rows >= 0)
+        there = there[self.leader_epoch[there] == known.leader_epoch[rows[there]]]
+        return bool(self.isr.take(there).differs(known.isr.take(rows[there])).any())
