@@ -34,6 +34,8 @@ LOG_EPOCH = "log_epoch="
 """How the detail of a `sample` begins that has the latest leader epoch in the replica's log."""
 FIRST_ROUND = "first round"
 """How the detail of a watcher's first `progress` begins: what was before it, it has not seen."""
+HOLDS = "holds "
+"""How the detail of a watcher's `progress` ends, `holds 10 s`: how long a claim of the present may rest on that round."""
 TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 """How the detail of a watcher's `lost` row begins of a partition that it sees no more."""
 
@@ -46,6 +48,7 @@ NO_CONTROLLER, NOT_LOOKED_AT, NONE_TO_SPARE = f"{QUORUM}: none", f"{QUORUM}: not
 """How it begins where no broker reached a controller, and where the right to ask is missing; and how it ends where the
 next controller that fails leaves no majority."""
 
+_HOLDS = re.compile(rf"{HOLDS}(\d+) s$")
 _CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
 
 DETAILS = {
@@ -76,6 +79,12 @@ def cut_answer(detail: str | None) -> tuple[int, int, int] | None:
     """HW, epoch and end of a `cut_detail`, None of any other."""
     found = _CUT.fullmatch(detail or "")
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def holds_s(detail: str | None) -> int | None:
+    """For how many seconds a claim of the present may rest on a watcher's round; None: its `progress` does not say."""
+    found = _HOLDS.search(detail or "")
+    return int(found[1]) if found else None
 
 
 def known_detail(event_type: str, detail: str | None) -> bool:

@@ -74,7 +74,7 @@ def watch(
         links.connect(described.partitions.brokers)
         controllers = Controllers(options.security)
         ends.callback(controllers.close)
-        watcher = Watcher(options, links, Observer(cluster, options.watcher), notes, controllers)
+        watcher = Watcher(options, links, Observer(cluster, options.watcher, options.interval_s), notes, controllers)
         writer = BronzeWriter(
             lake,
             f"{cluster}/{options.watcher}",

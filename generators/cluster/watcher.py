@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, time_ns
 
@@ -14,7 +14,7 @@ from kafka.future import Future
 from generators.cluster.asking.decoded import Described, TopicFilter
 from generators.cluster.asking.link import BrokerLink
 from generators.cluster.asking.plan import Plan, plan
-from generators.cluster.asking.problems import NotAnswering, kind, why
+from generators.cluster.asking.problems import CLOSED, TIMED_OUT, NotAnswering, kind, why
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
@@ -97,6 +97,8 @@ class Watcher:
     """By broker that answered when it was last asked the brokers that it knew to be up."""
     _alone: dict[int, int] = field(default_factory=dict)
     """By broker in how many rounds on end it answered and most others did not list it."""
+    _again: set[int] = field(default_factory=set)
+    """Brokers that are asked once more at once: they answered the round before."""
 
     def round(self, until: float, stop: threading.Event, part: Callable[[], None] = lambda: None) -> bool:
         """Ask every broker that is idle, and take what has come by `until` (monotonic seconds) as rows.
@@ -107,7 +109,7 @@ class Watcher:
         self.rows, complete = {}, True
         out = self._describe(min(until, monotonic() + METADATA_WAITED_S))
         if self.observer.partitions is not None:
-            self._begin(out)
+            self._begin(broker for broker in np.unique(self.observer.replicas.broker).tolist() if broker != out)
         while works := [asked.work for asked in self._asked.values()]:
             self.links.wait(works, min(until, monotonic() + TOGETHER_S), stop)
             if stop.is_set():
@@ -115,6 +117,7 @@ class Watcher:
             complete &= self._collect()
             if stop.is_set() or monotonic() >= until:
                 break
+            self._begin(sorted(self._again))
             if self._asked and self.rows:
                 part()
                 self.rows = {}
@@ -211,14 +214,15 @@ class Watcher:
         at = self.observer.replicas.of_broker(broker)
         return range(at.start, at.stop)
 
-    def _begin(self, out: int | None) -> None:
+    def _begin(self, brokers: Iterable[int]) -> None:
         seen, now_us = self.observer.partitions, time_ns() // 1000
         assert seen is not None
-        for broker in np.unique(self.observer.replicas.broker).tolist():
+        for broker in brokers:
+            self._again.discard(broker)
             link = self.links.by_broker.get(broker)
             if link is None:
                 self._missed(broker, now_us, NotAnswering("it is not among the brokers that are up"))
-            elif broker not in (out, *self._asked) and not link.busy:
+            elif broker not in self._asked and not link.busy:
                 self.plans[broker] = plan(broker, seen, self.observer.replicas, self.plans.get(broker))
                 work = link.begin(
                     ask_round,
@@ -280,7 +284,8 @@ class Watcher:
         """A round that a broker did not answer in full; `answers`: though it is there."""
         reason = why(error, self.options.security)
         if not answers:
-            self._listed.pop(broker, None)
+            if self._listed.pop(broker, None) is not None and kind(error) in (TIMED_OUT, CLOSED):
+                self._again.add(broker)
             self._alone.pop(broker, None)
             self._hear()
             detail = f"{NO_ANSWER}: {kind(error)}" + ("" if self._is_listed(broker) else f", {NOT_LISTED}")

@@ -10,9 +10,12 @@ from pipelines.lake.queries import moment, text
 from pipelines.verdict.controllers import sentence
 from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE
 
+# Of two watchers the one counts that was told something else last.
 _TOLD = """
-SELECT cluster, max(quorum) AS quorum, max(quorum_since) AS since, max(ts) AS clock FROM brokers
-WHERE {is_so} AND quorum_since IS NOT NULL GROUP BY cluster ORDER BY cluster
+SELECT cluster, quorum, quorum_since AS since, max(ts) OVER (PARTITION BY cluster) AS clock FROM brokers
+WHERE quorum_since IS NOT NULL
+QUALIFY row_number() OVER (PARTITION BY cluster ORDER BY quorum_since DESC, quorum DESC) = 1 AND {is_so}
+ORDER BY cluster
 """
 
 

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 from pipelines.verdict import words
 from pipelines.verdict.records import ClusterRecord, Limits, NotUnderstood, Source, State
-from schemas.replication_events import WATCHER
 
 ANEW = "anew"
 """The kind of gap where a source's numbers start anew inside an epoch: nothing of what it reports since counts."""
@@ -25,6 +24,8 @@ class Judged:
     text: str
     answered: timedelta | None = None
     """How old the oldest of the last answers to a watcher is."""
+    unanswered: frozenset[int] = frozenset()
+    """Brokers that only watchers tell of, and whose last answer is too old for a claim of the present."""
 
 
 def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
@@ -34,8 +35,8 @@ def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     state = State.NOT_JUDGED if out else State.OK
     quiet = silent(record, limits, now)
     said = _not_judged(record, behind, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
-    text = "; ".join(said)
-    return Judged(state, record.judged_to, ended(record), quiet, text, answers_age(record, now))
+    told = ended(record), quiet, "; ".join(said), answers_age(record, now)
+    return Judged(state, record.judged_to, *told, frozenset(unanswered(record, limits, now)))
 
 
 def ended(record: ClusterRecord) -> bool:
@@ -56,18 +57,19 @@ def silent(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[Source
 def unanswered(record: ClusterRecord, limits: Limits, now: datetime) -> set[int]:
     """The brokers that only watchers tell of, none of which had an answer lately; none of a cluster that has ended."""
     last = {b: max((s for s in record.sources if s.broker_id == b), key=_told) for b in _brokers(record)}
-    oldest = now - timedelta(seconds=limits.answer_s)
-    return {b for b, one in last.items() if _watched(one) and one.reported_to < oldest and not ended(record)}
+    watched = {b: one for b, one in last.items() if one.watched and not ended(record)}
+    return {b for b, one in watched.items() if now - one.reported_to > holds(one, limits)}
+
+
+def holds(source: Source, limits: Limits) -> timedelta:
+    """For how long a claim of the present may rest on the last round of a watcher's source."""
+    return timedelta(seconds=limits.answer_s if source.holds_s is None else source.holds_s)
 
 
 def answers_age(record: ClusterRecord, now: datetime) -> timedelta | None:
     """How old the oldest of the last answers is of brokers that answer a watcher; None where nobody watches."""
-    ages = [now - s.reported_to for s in record.sources if _watched(s) and s.broker_id not in record.unheard]
+    ages = [now - s.reported_to for s in record.sources if s.watched and s.broker_id not in record.unheard]
     return max(ages, default=None)
-
-
-def _watched(source: Source) -> bool:
-    return source.source_id.startswith(WATCHER)
 
 
 def _told(source: Source) -> datetime:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import Judged
@@ -139,10 +139,23 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
     if unheard:
         said.append(_before(unanswering(_leaders(unheard), record), unheard, record))
     if silent:
-        said.append(_before(f"{words.brokers(_leaders(silent))} stopped reporting", silent, record))
+        said.append(_before(_unanswered(_leaders(silent), record, judged), silent, record))
     if unsaid := _sum(group for group in groups if not group.brokers):
         said.append(f"who leads {_of(unsaid, record)}, or is in sync, was never reported")
     return "; ".join(said)
+
+
+def _unanswered(leaders: Sequence[int], record: ClusterRecord, judged: Judged) -> str:
+    """Who told nothing of late: brokers, or the watcher that asks them."""
+    last: dict[int, datetime] = {}
+    for source in record.sources:
+        if source.watched:
+            last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
+    if not last.keys() >= set(leaders):
+        return f"{words.brokers(leaders)} stopped reporting"
+    if len(last) > 1 and judged.unanswered >= last.keys():
+        return f"the watcher has told nothing since {words.clock(max(last.values()))}"
+    return f"{words.brokers(leaders)} last answered at {words.clock(min(last[b] for b in leaders))}"
 
 
 def _leaders(groups: Iterable[PartitionGroup]) -> list[int]:

@@ -9,6 +9,7 @@ from enum import Enum
 
 from pipelines.verdict.since import Since
 from schemas.brokers import CUT_OFF
+from schemas.replication_events import WATCHER
 
 
 class State(Enum):
@@ -60,6 +61,12 @@ class Source:
     broker_id: int
     reported_to: datetime
     level: int | None = None
+    holds_s: int | None = None
+    """For how long a claim of the present may rest on a watcher's round; None: it is not said."""
+
+    @property
+    def watched(self) -> bool:
+        return self.source_id.startswith(WATCHER)
 
 
 @dataclass(frozen=True)
@@ -185,4 +192,4 @@ class Limits:
     behind_after_s: float = 300
     since: Since = timedelta(days=1)
     answer_s: float = 60
-    """How old a watcher's last answer of a leader may be for a claim of the present."""
+    """How old a watcher's last answer of a leader may be for a claim of the present, where its round does not say."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from pipelines.lake.changes import Change, rows_of, since
@@ -13,12 +14,14 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, instant, microseconds, moment, query, text
 from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
-from pipelines.replication.metadata.broker_states import SILENT_STATES
+from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STATES, Answer, add_answer
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
+from pipelines.verdict.heard import quorum_now, states_now
 from pipelines.verdict.records import Source, Unheard
 from schemas import brokers, replication_events
-from schemas.replication_events import DRAIN, FIRST, LAST
+from schemas.event_types import QUORUM, by_watcher, holds_s
+from schemas.replication_events import DRAIN, FIRST, LAST, WATCHER
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -27,6 +30,8 @@ AHEAD = timedelta(minutes=1)
 """Clocks of hosts may be so far ahead."""
 DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
 """States, as logs tell them, in which a broker leads nothing for long; the last one is of lakes of before."""
+HEARD_S = 600
+"""For so long what watchers were told is read from bronze: a job that is further behind judges nothing."""
 RECORD = "_alerts/step.json"
 """What the last evaluation of the alerts has found, so that its sources need not be read again."""
 
@@ -40,6 +45,17 @@ class Reported:
     broker_id: int
     reported_to: int
     level: int | None = None
+    holds_s: int | None = None
+    """For how long a claim of the present may rest on a watcher's round; None: it is not said."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a watcher was last told by a broker, or of the controllers (CONTROLLERS): when (microseconds), and what."""
+
+    cluster: str
+    broker_id: int
+    answers: tuple[Answer, ...]
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,8 @@ class Progress:
     closed: Mapping[str, int] = field(default_factory=dict)
     arrived: Mapping[str, int] = field(default_factory=dict)
     bronze: tuple[str, int] | None = None
+    heard: Sequence[Heard] = ()
+    """Of the last HEARD_S seconds, which `run` may not have read yet."""
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
@@ -69,13 +87,17 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
     change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
     kept = before if same and (change is None or change.files is not None) else Progress()
     reported, closed = {_key(one): one for one in kept.reported}, dict(kept.closed)
-    found = [] if change is None else query(table, _LAST) if change.files is None else _last(lake, table, change)
+    found = [] if change is None else _last(lake, table, change, now)
     news = {row["cluster"] for row in found}
+    heard = {(one.cluster, one.broker_id): list(one.answers) for one in kept.heard}
     for row in (*closings(lake), *found):
         cluster, source = row["cluster"], row["source_id"]
         ts = microseconds(row["ts"] if row["ts"] <= now + AHEAD else now)
-        if source != DRAIN:
-            new = Reported(cluster, source, row["broker_id"], ts, row["level"])
+        if row.get("event_type") == "broker_state":
+            about = CONTROLLERS if row["detail"].startswith(QUORUM) else row["broker_id"]
+            add_answer(heard.setdefault((cluster, about), []), (ts, row["detail"]))
+        elif source != DRAIN:
+            new = Reported(cluster, source, row["broker_id"], ts, row["level"], holds_s(row["detail"]))
             reported[_key(new)] = max(new, reported.get(_key(new), new), key=lambda one: one.reported_to)
         elif row["detail"] == "closed":
             closed[cluster] = max(ts, closed.get(cluster, ts))
@@ -83,7 +105,10 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
         c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)
         for c, at in bronze.arrived.items()
     }
-    return Progress(list(reported.values()), closed, arrived, (table_id, table.version()))
+    oldest = microseconds(now) - HEARD_S * 1_000_000
+    recent = [Heard(*key, tuple(a for a in answers if a[0] >= oldest)) for key, answers in heard.items()]
+    bronze_at = table_id, table.version()
+    return Progress(list(reported.values()), closed, arrived, bronze_at, [one for one in recent if one.answers])
 
 
 def _key(one: Reported) -> tuple[str, str, int]:
@@ -91,26 +116,38 @@ def _key(one: Reported) -> tuple[str, str, int]:
 
 
 # What has no cluster, no source, or a time outside is in quarantine.
+_VALID = f"""
+cluster IS NOT NULL AND source_id IS NOT NULL AND broker_id IS NOT NULL AND ts >= {instant(FIRST)}
+  AND ts <= {instant(LAST)}
+"""
 _LAST = f"""
 SELECT cluster, source_id, broker_id, detail, max(ts) AS ts, last_value(level ORDER BY ts) AS level
-FROM t WHERE event_type = 'progress' AND cluster IS NOT NULL AND source_id IS NOT NULL AND broker_id IS NOT NULL
-  AND ts >= {instant(FIRST)} AND ts <= {instant(LAST)} GROUP BY cluster, source_id, broker_id, detail
+FROM t WHERE event_type = 'progress' AND {_VALID} GROUP BY cluster, source_id, broker_id, detail
 """
+_STATED = (
+    "SELECT {columns} FROM t WHERE event_type = 'broker_state' AND starts_with(source_id, {watcher}) AND ts >= {since}"
+)
 
 
-def _last(lake: Lake, table: DeltaTable, change: Change) -> list[Row]:
-    """The last progress row of each source in the files of a change."""
+def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> list[Row]:
+    """The last progress row of each source in a change, and what watchers were told of late."""
+    names = ["cluster", "source_id", "broker_id", "detail"]
+    if change.files is None:
+        since = instant(now - timedelta(seconds=HEARD_S))
+        stated = _STATED.format(columns=", ".join((*names, "ts", "event_type")), watcher=text(WATCHER), since=since)
+        return [*query(table, _LAST), *query(table, f"{stated} AND {_VALID}")]
     import pyarrow.dataset as ds  # which takes a while: it has pandas imported
 
     every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, replication_events.ARROW))
-    names = ["cluster", "source_id", "broker_id", "detail"]
     valid = (ds.field("ts") >= FIRST) & (ds.field("ts") <= LAST)
     for name in names[:3]:
         valid &= ds.field(name).is_valid()
-    rows = every.to_table([*names, "ts", "level"], filter=valid & (ds.field("event_type") == "progress")).sort_by("ts")
-    last = rows.group_by(names, use_threads=False).aggregate([("ts", "last"), ("level", "last")])
+    kinds = ds.field("event_type").isin(("progress", "broker_state"))
+    rows = every.to_table(["event_type", *names, "ts", "level"], filter=valid & kinds).sort_by("ts")
+    progress, stated = (rows.filter(ds.field("event_type") == kind) for kind in ("progress", "broker_state"))
+    last = progress.group_by(names, use_threads=False).aggregate([("ts", "last"), ("level", "last")])
     found: list[Row] = last.rename_columns([*names, "ts", "level"]).to_pylist()
-    return found
+    return found + [row for row in stated.to_pylist() if by_watcher(row["detail"])]
 
 
 @dataclass(frozen=True)
@@ -154,14 +191,20 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
         found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
         if row["state"] == "unregistered":
             gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
-    for row in [] if table is None else query(table, _UNHEARD):
-        found[row["cluster"]].unheard[row["broker_id"]] = Unheard(row["state"], row["since"], row["reason"])
-    if table is not None and any(column.name == "quorum" for column in table.schema().fields):
-        for row in query(table, _QUORUM):
-            found[row["cluster"]].quorum = row["quorum"], row["since"]
+    for cluster, of in groupby([] if table is None else _of_brokers(table), key=lambda row: str(row["cluster"])):
+        rows, answers = list(of), {one.broker_id: one.answers for one in seen.heard if one.cluster == cluster}
+        quorum = quorum_now(rows, answers.pop(CONTROLLERS, ()))
+        watched = (one for one in seen.reported if one.cluster == cluster and one.source_id.startswith(WATCHER))
+        states = states_now(rows, answers, {one.broker_id: one.reported_to for one in watched}, quorum)
+        found[cluster].unheard = {
+            broker: Unheard(one.state, moment(one.since) if one.since else None, one.reason)
+            for broker, one in states.items()
+            if one.state in SILENT_STATES and (one.witness or "").startswith("watcher")
+        }
+        found[cluster].quorum = quorum[0], moment(quorum[1]) if quorum[1] else None
     for one in sorted(seen.reported, key=_key):
         if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
-            source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level)
+            source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level, one.holds_s)
             found[one.cluster].sources.append(source)
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
@@ -172,8 +215,11 @@ _STATES = (
     "SELECT cluster, broker_id, state, state_ts FROM t "
     f"WHERE state IN ({', '.join(map(text, DOWN))}) AND state_ts IS NOT NULL"
 )
-_QUORUM = "SELECT cluster, max(quorum) AS quorum, max(quorum_since) AS since FROM t GROUP BY cluster"
-_UNHEARD = (
-    "SELECT cluster, broker_id, state, since, reason FROM t "
-    f"WHERE state IN ({', '.join(map(text, SILENT_STATES))}) AND starts_with(witness, 'watcher')"
-)
+
+
+def _of_brokers(table: DeltaTable) -> list[Row]:
+    """The brokers as `run` has them, in the order of clusters; columns that a lake of before lacks are null."""
+    there = {column.name for column in table.schema().fields}
+    names = ("cluster", "broker_id", "state", "since", "reason", "witness", "quorum", "quorum_since")
+    columns = ", ".join(name if name in there else f"NULL AS {name}" for name in names)
+    return query(table, f"SELECT {columns} FROM t ORDER BY cluster, broker_id")

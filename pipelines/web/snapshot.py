@@ -83,6 +83,8 @@ class Reader:
         self._snapshot = Snapshot(lake.root, lake.storage_options)
         self._version: Hashable = None
         self._read_at = -float("inf")
+        self.as_of = now()
+        """When the lake was read last: how old its claims of the present were then."""
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
 
     def snapshot(self) -> Snapshot:
@@ -100,7 +102,7 @@ class Reader:
                 if version != self._version:
                     self._snapshot, self._version = fresh, version
                     self._answers.clear()
-                self._read_at = time.monotonic()
+                self._read_at, self.as_of = time.monotonic(), self.now()
             return self._snapshot
 
     def answer(self, key: Hashable, compute: Callable[[Snapshot], T], valid: Callable[[T], bool] = lambda _: True) -> T:

@@ -171,6 +171,16 @@ def test_a_broker_that_hangs_holds_up_nobody_and_is_a_gap_afterwards(cluster, tm
     assert numbers == list(range(len(numbers)))
 
 
+def test_a_broker_that_hangs_is_asked_again_at_once_and_then_as_often_as_others(cluster, tmp_path):
+    """Its second missed answer counts: it does not wait for the next round."""
+    with watching(cluster, tmp_path, interval_s=3.0, timeout_s=0.3) as watcher:
+        watcher.until(lambda: states_of(watcher, 2) == ["answers"])
+        cluster.brokers[2].hung = True
+        watcher.until(lambda: len(states_of(watcher, 2)) == 4, "missed answers")
+    first, second, third = watcher.rows("ts", detail="no_answer: timed out", broker_id=2)
+    assert (second - first).total_seconds() < 1.5 < (third - second).total_seconds()
+
+
 def test_a_slow_broker_has_fewer_rounds_and_no_gap(cluster, tmp_path):
     cluster.brokers[2].delay_s = 0.15
     with watching(cluster, tmp_path) as watcher:

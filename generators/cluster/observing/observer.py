@@ -35,6 +35,7 @@ class Observer:
 
     cluster: str
     watcher: str
+    interval_s: float = 5.0
     partitions: Partitions | None = None
     replicas: Replicas = field(default_factory=lambda: Replicas(np.empty(0, np.int32), np.empty(0, np.int64)))
     _slots: Slots = field(default_factory=lambda: Slots.unknown(0))
@@ -129,7 +130,7 @@ class Observer:
         """A round that this broker did not answer: it has no row until the broker answers again."""
         known = self._broker(broker)
         known.since_us = known.since_us if known.unanswered else since_us
-        known.unanswered, known.why = known.unanswered + 1, why
+        known.unanswered, known.why, known.rounds = known.unanswered + 1, why, []
 
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""
@@ -279,5 +280,6 @@ class Observer:
 
     def _progress_row(self, answer: Answer) -> pa.Table:
         known = self._broker(answer.broker)
-        detail, known.began = None if known.began else FIRST_ROUND, True
+        holds = f"{event_types.HOLDS}{known.holds_s(answer.at.ts_us, self.interval_s)} s"
+        detail, known.began = holds if known.began else f"{FIRST_ROUND}; {holds}", True
         return known.source.broker_wide("progress", answer.at.ts_us, ts_error_ms=answer.at.error_ms, detail=detail)

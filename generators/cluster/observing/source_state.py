@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from generators.cluster.observing.rows import Source
+
+LEAST_HOLDS_S, MOST_HOLDS_S = 10, 60
+"""Readers of a lake look every 5 s; no claim of the present is older than a minute, or two intervals."""
 
 
 @dataclass
@@ -19,6 +23,15 @@ class SourceState:
     unanswered: int = 0
     since_us: int = 0
     why: str = ""
+    rounds: list[int] = field(default_factory=list)
+    """When the last rounds without a missed one between them ended, at most three."""
+
+    def holds_s(self, ended_us: int, interval_s: float) -> int:
+        """Return how long a claim of the present may rest on the round that ended now: two rounds as they took."""
+        self.rounds = [*self.rounds[-2:], ended_us]
+        longest_s = max((b - a for a, b in pairwise(self.rounds)), default=0) / 1e6
+        most_s = max(MOST_HOLDS_S, 2 * interval_s)
+        return round(min(max(LEAST_HOLDS_S, 2 * max(longest_s, interval_s)), most_s))
 
     def gap(self, until_us: int) -> str:
         """Which rounds are missing, and why."""

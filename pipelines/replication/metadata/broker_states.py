@@ -27,6 +27,8 @@ _LOGGED = {
     "unregistered": "unregistered",
 }
 
+CONTROLLERS = -1
+"""In place of a broker: what a watcher was told of the controllers."""
 Answer = tuple[int, str]
 """(when a watcher had asked a broker, the detail of that row)"""
 Logged = tuple[int, str]

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
-from pipelines.replication.metadata.broker_states import Answer, BrokerNow, add_answer, broker_states
+from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
 from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, UNCLEAN_START, by_watcher
@@ -23,7 +23,7 @@ Config = tuple[int, int | None, int | None, int]
 """(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
 Version = tuple[int, int, int]
 """(ts, what the broker reported of the rules it follows, see kafka_versions, and its value)"""
-CLUSTER_WIDE = CONTROLLERS = -1
+CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""

@@ -45,21 +45,24 @@ def timed(asked: Asked, name: str) -> Iterator[None]:
 def surveyed(reader: Reader, asked: Asked) -> Survey:
     """What is known of what is asked for. Raises UnknownNameError for names that the lake does not know.
 
-    It depends on the wall clock in nothing but which sources are silent, so it is kept while those are the same.
+    It depends on the wall clock in nothing but which sources are silent, and which brokers had not answered when the
+    lake was read, so it is kept while those are the same.
     """
     wanted, period = asked.wanted, asked.period
     limits = replace(reader.limits, since=period)
 
     def silent(found: Survey) -> Sequence[Any]:
-        return [judged.silent(record, limits, reader.now()) for record in found.records]
+        both = judged.silent, judged.unanswered
+        return [each(record, limits, reader.as_of) for record in found.records for each in both]
 
     def compute(lake: Any) -> tuple[Survey, Sequence[Any]]:
-        found = survey(lake, wanted, period, limits, reader.now())
+        found = survey(lake, wanted, period, limits, reader.as_of)
         if not found.records:
             refuse_unknown(lake, wanted)
         return found, silent(found)
 
     with timed(asked, "verdict"):
+        reader.snapshot()
         return reader.answer(
             ("survey", asked.cluster, asked.topic, asked.partition, asked.since),
             compute,

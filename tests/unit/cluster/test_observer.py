@@ -8,6 +8,7 @@ from generators.cluster.observing.rows import Source, durations
 from generators.cluster.observing.settings import BrokerSettings, SettingsSeen
 from pipelines.replication.events.row_rules import split
 from schemas import replication_events
+from schemas.event_types import holds_s
 from tests.unit.cluster.clusters import ORDERS, answer, at, observer, partitions, rows
 
 WHAT = ("event_type", "partition", "leo", "hw")
@@ -32,7 +33,7 @@ def test_the_first_round_has_every_partition_and_does_not_know_since_when():
         ("leader", 0, 40, -1, None),
         ("sample", 0, 100, 90, "log_epoch=0"),
         ("sample", 1, 70, None, "log_epoch=0"),
-        ("progress", -1, None, None, FIRST_ROUND),
+        ("progress", -1, None, None, f"{FIRST_ROUND}; holds 10 s"),
     ]
 
 
@@ -258,3 +259,21 @@ def test_what_a_broker_says_no_more_is_no_row():
     assert seen.broker(source, BrokerSettings(), 2) == []  # DESCRIBE_CONFIGS was withdrawn
     (changed,) = seen.broker(source, BrokerSettings(min_isr=1), 3)
     assert changed.select(["lag_max_ms", "min_isr"]).to_pylist() == [{"lag_max_ms": 30_000, "min_isr": 1}]
+
+
+@pytest.mark.parametrize(("interval_s", "ends", "holds"), [
+    (5, [1], 10), (5, [1, 6, 11], 10), (5, [1, 6, 14.5], 17), (5, [1, 13, 18], 24), (5, [1, 13, 18, 23], 10),
+    (5, [1, 46], 60), (0.5, [1, 1.5], 10), (30, [1, 31], 60), (40, [1, 41], 80), (40, [1, 141], 80),
+])  # fmt: skip
+def test_a_round_holds_for_two_rounds_as_they_took_and_for_a_minute_at_most(interval_s, ends, holds):
+    one = observer()
+    one.interval_s = interval_s
+    details = [rows(one.take(answer(one, 1, end, [100, 70])), "detail")[-1][0] for end in ends]
+    assert holds_s(details[-1]) == holds
+
+
+def test_a_missed_round_is_none_of_those_that_a_round_holds_for():
+    one = observer()
+    one.take(answer(one, 1, 1, [100, 70]))
+    one.missed(1, 6_000_000, "it does not answer in time")
+    assert holds_s(rows(one.take(answer(one, 1, 31, [100, 70])), "detail")[-1][0]) == 10

@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter
+from pipelines.lake.queries import Filter, microseconds
 from pipelines.verdict import Limits, sources, verdict
 from pipelines.verdict.collect import survey
+from pipelines.verdict.heard import quorum_now
 from schemas import brokers, partition_health, replication_events
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import PLACE, no_counts, progress, put
@@ -59,7 +60,7 @@ def test_none_does_and_the_watcher_is_blamed(tmp_path):
 def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_path):
     assert said(tmp_path, {}, now=165)[1].startswith("OK: ")
     unknown, *_ = said(tmp_path / "later", {}, now=166)
-    assert unknown.startswith("UNKNOWN: brokers 1, 3 stopped reporting: how 3 of 3 partitions stand is not known")
+    assert unknown.startswith("UNKNOWN: the watcher has told nothing since 2026-11-21 12:01:45 UTC: how 3 of 3 partiti")
 
 
 GONE = "quorum: none is reached by brokers 1, 2"
@@ -109,3 +110,74 @@ def test_how_far_one_more_failure_goes_counts_who_answers(tmp_path, min_isr, isr
     told = said(tmp_path, {3: "down"}, places=[place])
     (risk,) = (line for line in told if line.startswith("AT RISK"))
     assert risk.endswith(f"1 partition has a replica less to count on{words}")
+
+
+def reported(seconds, broker, detail, kind="broker_state", number=0):
+    row = progress(seconds, f"watch/main/broker-{broker}", detail, number)
+    return row | {"level": 1, "topic": None, "broker_id": broker, "event_type": kind, "replica_id": broker}
+
+
+def said_beside(tmp_path, *rows, now=110, anew=False):
+    """What is said where bronze has rows that `run` has not read yet; all brokers answered until 105."""
+    said(tmp_path, {})
+    lake = Lake(str(tmp_path / "lake"))
+    put(lake.root, replication_events, *rows)
+    if anew:
+        sources._seen.clear()
+    limits = Limits(since=timedelta(days=1))
+    (record,) = survey(lake, Filter(), limits.since, limits, at(now)).records
+    return [line.text for line in verdict(record, limits, at(now)).lines if line.part == "present"]
+
+
+REFUSED, LATE = "no_answer: refused", "no_answer: timed out"
+SINCE_106 = "2026-11-21 12:01:46 UTC"
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_what_brokers_answered_after_run_wrote_last_counts(tmp_path, anew):
+    """Whether the process has read bronze before, or reads all of it."""
+    unknown, risk = said_beside(tmp_path, reported(106, 3, REFUSED), anew=anew)
+    assert unknown.startswith(f"UNKNOWN: broker 3 does not answer since {SINCE_106}: how 2 of 3 partitions stand")
+    assert risk.startswith(f"AT RISK: broker 3 does not answer since {SINCE_106}: 1 of 3 partitions")
+
+
+def test_one_missed_answer_changes_nothing_and_the_second_counts(tmp_path):
+    assert said_beside(tmp_path, reported(106, 3, LATE))[0].startswith("OK: 3 partitions")
+    rows = [reported(106, 3, LATE), reported(109, 3, LATE, number=1)]
+    assert said_beside(tmp_path / "two", *rows)[0].startswith(f"UNKNOWN: broker 3 does not answer since {SINCE_106}")
+
+
+def test_a_broker_that_answers_again_is_believed_before_run_has_read_it(tmp_path):
+    rows = [reported(106, 3, REFUSED), reported(108, 3, "answers", number=1)]
+    assert said_beside(tmp_path, *rows)[0].startswith("OK: 3 partitions")
+
+
+def test_whom_the_others_list_no_more_is_down_at_once(tmp_path):
+    unknown, _ = said_beside(tmp_path, reported(106, 3, f"{REFUSED}, not listed"))
+    assert unknown.startswith(f"UNKNOWN: broker 3 is down since {SINCE_106}")
+
+
+def test_where_no_broker_answers_any_more_the_watcher_is_blamed_before_run_has_read_it(tmp_path):
+    rows = [reported(106 + broker, broker, REFUSED) for broker in (1, 2, 3)]
+    assert said_beside(tmp_path, *rows)[0].startswith("when last judged, ")
+
+
+def test_a_leader_whose_last_round_holds_no_longer_is_unknown(tmp_path):
+    rounds = [reported(106, broker, "holds 10 s", "progress") for broker in (1, 2, 3)]
+    assert said_beside(tmp_path, *rounds, now=116)[0].startswith("OK: 3 partitions")
+    later = [reported(112, broker, "holds 10 s", "progress", number=1) for broker in (1, 2)]
+    unknown, *_ = said_beside(tmp_path / "later", *rounds, *later, now=117)
+    assert unknown.startswith(f"UNKNOWN: broker 3 last answered at {SINCE_106}: how 2 of 3 partitions stand")
+
+
+def test_the_newest_word_on_the_controllers_counts_with_its_own_time(tmp_path):
+    told = said_beside(tmp_path, reported(107, 1, GONE), reported(109, 2, GONE))
+    assert any(line.startswith("AT RISK: no controller since 2026-11-21 12:01:47 UTC") for line in told)
+
+
+def test_of_two_watchers_words_on_the_controllers_one_counts_with_its_own_time():
+    """The greatest words and the greatest time came from different rows."""
+    rows = [{"quorum": GONE, "quorum_since": at(90)}, {"quorum": "quorum: 3 voters", "quorum_since": at(80)}]
+    assert quorum_now(rows) == (GONE, microseconds(at(90)))
+    rows[1]["quorum_since"] = at(95)
+    assert quorum_now(rows) == ("quorum: 3 voters", microseconds(at(95)))
