@@ -41,9 +41,8 @@ def states_now(
     known = {broker: _with_before(stored.get(broker), some) for broker, some in answers.items() if some}
     logged = {b: (one.since or 0, _LOGGED[one.state]) for b, one in stored.items() if one.witness == "log"}
     heard = {b: ts for b, ts in rounds.items() if b in known or b not in stored or not _is_silent(stored[b])}
-    newest = max([*(some[-1][0] for some in known.values()), *heard.values()], default=0)
     changes = not (quorum[0] or "").startswith(NO_CONTROLLER)
-    fresh = broker_states(known, {b: log for b, log in logged.items() if b in known}, heard, newest, changes=changes)
+    fresh = broker_states(known, {b: log for b, log in logged.items() if b in known}, heard, changes=changes)
     return stored | {broker: fresh[broker] for broker in known}
 
 

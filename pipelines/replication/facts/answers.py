@@ -25,7 +25,7 @@ def states_of_brokers(state: State) -> dict[int, dict[int, BrokerNow]]:
     for number, (name,) in enumerate(state.clusters.all):
         rounds = {b: known[-1][0] for b, known in state.watched.rounds.get(str(name), {}).items() if known}
         silent = {broker for cluster, broker in quiet if cluster == name}
-        found[number] = state.timeline.states_now(number, rounds, state.sources.latest(str(name)), silent)
+        found[number] = state.timeline.states_now(number, rounds, silent)
     return found
 
 

@@ -12,8 +12,11 @@ from typing import NamedTuple
 from schemas.brokers import CUT_OFF
 from schemas.event_types import ANSWERS, NOT_LISTED
 
-SESSION_US = 9_000_000
-"""`broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here."""
+LISTED_US = 18_000_000
+"""Twice `broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here.
+
+Once the session time has passed, controllers and metadata are given the same again: a broker that was killed on a busy
+host was listed for 15 s."""
 ENOUGH_MISSES = 2
 """Rounds on end without an answer that count; a refused connection counts at once."""
 SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
@@ -64,14 +67,13 @@ def broker_states(
     answers: Mapping[int, Sequence[Answer]],
     logged: Mapping[int, Logged],
     rounds: Mapping[int, int],
-    now: int,
     silent: Collection[int] = (),
     *,
     changes: bool = True,
 ) -> dict[int, BrokerNow]:
-    """The states of the brokers of one cluster at a time.
+    """The states of the brokers of one cluster.
 
-    `answers` and `logged` by broker as far as they go until then; `rounds`: when a watcher had the last whole answer;
+    `answers` and `logged` by broker as far as they go; `rounds`: when a watcher had the last whole answer;
     `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round; `changes`: there is a
     controller, without which metadata goes on to list who is down. Where no broker answers, the watcher may be cut off,
     or all be down: from one place that looks the same.
@@ -85,10 +87,13 @@ def broker_states(
     alone = not heard | (rounds.keys() - answers.keys() - set(silent))
     for broker in answers.keys() | logged.keys() | asked.keys():
         seen, log = asked.get(broker), logged.get(broker)
-        if seen is None or log is None:
-            found[broker] = _of_log(log) if seen is None else _unreached(seen, now, alone, changes=changes)
-        else:
-            found[broker] = _both(_unreached(seen, now, alone, changes=changes), _of_log(log))
+        if seen is None:
+            found[broker] = _of_log(log)
+            continue
+        last = known[-1][0] if (known := answers.get(broker)) else 0
+        found[broker] = _unreached(seen, last, alone, changes=changes)
+        if log is not None:
+            found[broker] = _both(found[broker], _of_log(log))
     return found
 
 
@@ -116,15 +121,15 @@ def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
     return _ANSWERS._replace(since=known[first][0])
 
 
-def _unreached(seen: BrokerNow, now: int, alone: bool, *, changes: bool) -> BrokerNow:
-    """A broker that does not answer: down, not reached from here, or nobody can tell."""
+def _unreached(seen: BrokerNow, last: int, alone: bool, *, changes: bool) -> BrokerNow:
+    """A broker that does not answer: down, not reached from here, or nobody can tell; it was asked `last` then."""
     if seen.state != "no_answer" or seen.since is None:
         return seen
     if alone:
         return seen._replace(state="unknown", reason=CUT_OFF)
     if seen.reason.endswith(NOT_LISTED):
         return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
-    if changes and now - seen.since > SESSION_US and seen.reason != NO_ROUND:
+    if changes and last - seen.since > LISTED_US:
         listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
         return seen._replace(state="not_reached", reason=listed)
     return seen._replace(reason=f"does not answer ({seen.reason})")

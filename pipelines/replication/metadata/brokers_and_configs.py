@@ -94,9 +94,7 @@ class Timeline:
         """The states of a broker up to a time."""
         return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
 
-    def states_now(
-        self, cluster: int, rounds: Mapping[int, int], now: int, silent: Collection[int]
-    ) -> dict[int, BrokerNow]:
+    def states_now(self, cluster: int, rounds: Mapping[int, int], silent: Collection[int]) -> dict[int, BrokerNow]:
         """The states of the brokers of a cluster, as `broker_states` has them."""
         lasting = {
             broker: [(ts, detail) for ts, detail, *_ in self._all_states((c, broker)) if detail in LASTING]
@@ -106,7 +104,7 @@ class Timeline:
         logged = {broker: states[-1] for broker, states in lasting.items() if states}
         answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
         changes = not (self.quorum_now(cluster)[0] or "").startswith(NO_CONTROLLER)
-        return broker_states(answers, logged, rounds, now, silent, changes=changes)
+        return broker_states(answers, logged, rounds, silent, changes=changes)
 
     def quorum_now(self, cluster: int) -> tuple[str | None, int | None]:
         """Return what a watcher was told last of the controllers, and since when it has been told the same."""
