@@ -1,13 +1,22 @@
 """`gold/partition_health`: the present state of one partition."""
 
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
 from schemas.declaration import Column, Table
 from schemas.keys import LEVEL
+from schemas.levels import POLLED
 
 STALLED_MS = 10_000
 """A HW that stands below the leader's log end for longer is held back."""
 
 BEHIND_MS = 3_000
 """A follower that has not got by now where its leader was so long ago is behind, in the ISR or not."""
+
+ONE_OF = f"(level = {POLLED} AND cardinality(holding_replicas) > 1)"
+"""SQL of whether one of `holding_replicas` holds the HW back, and nobody knows which: samples leave several."""
 
 TABLE = Table(
     "gold/partition_health",
@@ -50,3 +59,16 @@ TABLE = Table(
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark
+
+
+def are_one_of(rows: pa.Table) -> Any:
+    """Of which rows one of `holding_replicas` holds the HW back, and nobody knows which."""
+    import pyarrow.compute as pc
+
+    several = pc.greater(pc.list_value_length(rows["holding_replicas"]), 1)
+    return pc.fill_null(pc.and_(pc.equal(rows["level"], POLLED), several), False)
+
+
+def is_one_of(row: Mapping[str, Any]) -> bool:
+    """The same of one row."""
+    return row["level"] == POLLED and len(row["holding_replicas"] or ()) > 1

@@ -7,8 +7,7 @@ from typing import Any
 
 from pipelines.verdict.losses import how
 from pipelines.verdict.words import clock
-from schemas.levels import POLLED
-from schemas.partition_health import STALLED_MS
+from schemas.partition_health import STALLED_MS, is_one_of
 
 Row = dict[str, Any]
 
@@ -69,7 +68,7 @@ def _troubles(row: Row) -> list[str]:
     if row["out_of_sync"]:
         found.append(f"out of sync: {_ids(row['out_of_sync'])}")
     if (row["stalled_ms"] or 0) > STALLED_MS:
-        one_of = "one of " if row["level"] == POLLED and len(row["holding_replicas"] or ()) > 1 else ""
+        one_of = "one of " if is_one_of(row) else ""
         held = f", held back by {one_of}{_ids(row['holding_replicas'])}" if row["holding_replicas"] else ""
         found.append(f"HW stands for {row['stalled_ms'] / 1000:.0f} s{held}")
     return found

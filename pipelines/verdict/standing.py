@@ -8,8 +8,7 @@ from datetime import datetime
 
 from pipelines.lake.queries import instant, text
 from pipelines.verdict.records import Condition
-from schemas.levels import POLLED
-from schemas.partition_health import STALLED_MS
+from schemas.partition_health import ONE_OF, STALLED_MS
 
 _IS = {
     Condition.OFFLINE: "offline",
@@ -25,7 +24,7 @@ _WHO = {
     Condition.UNDER_REPLICATED: "array_distinct(array_concat(array_except(ar, isr), array_intersect(ar, unheard)))",
     Condition.OUT_OF_SYNC: "out_of_sync",
 }
-_ONE_OF = f"condition = '{Condition.HELD_BACK.name}' AND level = {POLLED} AND cardinality(holding_replicas) > 1"
+_ONE_OF = f"condition = '{Condition.HELD_BACK.name}' AND {ONE_OF}"
 _UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
 """Who leads, or who is in sync, was never reported."""
 

@@ -7,8 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from schemas.levels import POLLED
-from schemas.partition_health import STALLED_MS
+from schemas.partition_health import STALLED_MS, are_one_of
 
 Broker = tuple[str, int]
 """(cluster, broker id)"""
@@ -71,8 +70,7 @@ def _counted(clusters: Any, ids: Any) -> dict[Broker, int]:
 def _holders(back: pa.Table) -> list[Row]:
     """Count the partitions, and offsets, that replicas hold back, by them and their leader. Of several at level 1 one
     does, and nobody knows which."""
-    one_of = pc.and_(pc.equal(back["level"], POLLED), pc.greater(pc.list_value_length(back["holding_replicas"]), 1))
-    back = back.filter(pc.invert(pc.fill_null(one_of, False)))
+    back = back.filter(pc.invert(are_one_of(back)))
     lists = back["holding_replicas"].combine_chunks()
     of = pc.list_parent_indices(lists)
     leaders = back["leader_id"].combine_chunks().take(of)

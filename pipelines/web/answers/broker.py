@@ -27,7 +27,7 @@ SELECT broker_id, sum(leads) AS led, count(*) - sum(leads) AS followed, sum(CASE
   array_has(isr, broker_id) THEN 0 ELSE 1 END) AS outside_isr,
   sum(CASE WHEN array_has(out_of_sync, broker_id) THEN 1 ELSE 0 END) AS out_of_sync,
   sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id)
-    AND (level <> 1 OR cardinality(holding_replicas) = 1) THEN 1 ELSE 0 END) AS holds_back
+    AND NOT coalesce({one_of}, false) THEN 1 ELSE 0 END) AS holds_back
 FROM (SELECT *, CASE WHEN broker_id = leader_id THEN 1 ELSE 0 END AS leads
   FROM (SELECT unnest(ar) AS broker_id, leader_id, isr, out_of_sync, stalled_ms, holding_replicas, level
     FROM t WHERE {where}))
@@ -93,7 +93,9 @@ def _brokers(reader: Reader, asked: Asked) -> tuple[list[Row], bool]:
     if found:
         return found, True
     place = asked.wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
-    return rows(reader, partition_health.TABLE, _FROM_PARTITIONS.format(where=place)), False
+    return rows(
+        reader, partition_health.TABLE, _FROM_PARTITIONS.format(where=place, one_of=partition_health.ONE_OF)
+    ), False
 
 
 def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:

@@ -18,7 +18,7 @@ from pipelines.verdict import judged, sentences
 from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas.levels import POLLED
+from schemas.partition_health import is_one_of
 
 LINES = 100
 
@@ -117,8 +117,7 @@ def _replicas(row: Row, leos: Mapping[str, int]) -> list[Replica]:
 
 def _holders(row: Row) -> Sequence[int]:
     """The replicas known to hold the HW back: of several at level 1 one does, and nobody knows which."""
-    found = row["holding_replicas"] or ()
-    return () if row["level"] == POLLED and len(found) > 1 else found
+    return () if is_one_of(row) else row["holding_replicas"] or ()
 
 
 def _replica(row: Row, broker: int, leo: int | None, end: int | None) -> Replica:
