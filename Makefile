@@ -9,6 +9,8 @@ READY := .venv/ready
 # What looks after the packages, each in a throw-away environment of its own: no part of .venv.
 PIP_AUDIT := pip-audit==2.10.1
 CYCLONEDX := cyclonedx-bom==7.5.0
+# What test-kafka runs: all of it, of which `make test` leaves the gate and the way to a message to make nightly.
+KAFKA_TESTS ?= tests/realkafka
 # For lock: --upgrade, or --upgrade-package=NAME.
 UPGRADE ?=
 # For test-model: --histories, --minutes, --processes, --seed.
@@ -59,14 +61,15 @@ unit: $(READY) ## the pure tests, for each change; a minute on two cores
 test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
-	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka; \
+	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka \
+	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)"; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --all -m "sampled or nightly"
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it; make test-all adds rights and both roads); VERSION=3.9, 4.1 or 4.4
-	@$(BIN)/pytest -n 3 --dist loadfile tests/realkafka --kafka=$(VERSION)
+	@$(BIN)/pytest -n 3 --dist loadfile $(KAFKA_TESTS) --kafka=$(VERSION)
 
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
 	@$(BIN)/pytest -s --all tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)

@@ -15,6 +15,7 @@ from pathlib import Path
 PARTS = (
     ("test-all", 35),
     ("test-wheels", 45),
+    ("test-kafka", 15),
     ("test-kafka-roads", 20),
     ("test-faults", 130),
     ("test-model", 120),

@@ -111,13 +111,16 @@ ENDED = {
 }
 
 
-def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(
+    "ways", [("SIGTERM", "the JVM killed"), pytest.param((*ASKED, *ENDED), marks=pytest.mark.nightly)]
+)
+def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path, ways):
     lake = tmp_path / "lake"
-    for number, (name, ask) in enumerate((ASKED | ENDED).items()):
+    for number, name in enumerate(ways):
         grow(lake, number)
         job = Running(lake, tmp_path / f"scratch-{number}", "--interval", "1s")
         batch = job.in_flight()
-        ask(job)
+        (ASKED | ENDED)[name](job)
         status, said = job.ends()
         if name in ASKED:
             assert (status, batch in job.numbers("commits")) == (0, True), (name, said)
@@ -126,7 +129,7 @@ def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path):
         if name == "the JVM killed":
             assert said.splitlines()[-1].startswith("hwmark: the JVM of Spark was killed or died"), said
             assert "Traceback" not in said
-    grow(lake, 5)
+    grow(lake, len(ways))
     assert Running(lake, tmp_path / "scratch", "--once", "--drain").ends()[0] == 0
     assert_same_as_replay(lake)
 

@@ -20,7 +20,6 @@ from pipelines.streaming.tables import KINDS
 from tests.streaming.shell import added_up, same_rows
 
 COMMITS = 6
-KILLS = 3
 
 
 def command(lake, *options):
@@ -54,12 +53,13 @@ def killed(lake, chance):
 
 
 @pytest.mark.spark
-def test_killed_at_any_moment_and_resumed(tmp_path):
+@pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.nightly)])
+def test_killed_at_any_moment_and_resumed(tmp_path, kills):
     chance, lake = random.Random(1), tmp_path / "lake"
     commits = in_commits(read_logs([traces.path("slow_follower")], "slow_follower"), COMMITS)
     for version, events in enumerate(commits):
         append_events(str(lake), events, app_id="test", version=version)
-        if version % 2 == 0 and version // 2 < KILLS:
+        if version % 2 == 0 and version // 2 < kills:
             killed(lake, chance)
     last, log = command(lake, "--once", "--drain")
     assert last.wait() == 0, log.read_text()
