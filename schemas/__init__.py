@@ -25,6 +25,8 @@ MODULES = (
     "alerts",
     "deliveries",
     "notes",
+    "incidents",
+    "downtimes",
     "audits",
 )
 

@@ -1,4 +1,4 @@
-"""Alerts of a lake: read the evidence, apply the rules, write what is new to `ops/alerts`."""
+"""Alerts of a lake: read the evidence, apply the rules, write what is new to `ops/alerts` and `ops/incidents`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
-from pipelines.alerting.lookup import read_states
+from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
+from pipelines.alerting.lookup import read_states, untold_incidents
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
@@ -23,6 +24,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import moment
 from pipelines.lake.roles import hold
 from pipelines.verdict import words
+from schemas import incidents
 
 _log = logging.getLogger("hwmark.alerting")
 
@@ -36,18 +38,22 @@ def evaluate(
     storage_options: StorageOptions | None = None,
     wait_s: float = 30,
 ) -> list[AlertState]:
-    """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`.
+    """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`,
+    and those of incidents to `ops/incidents`.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
     `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
     fires at its first evaluation, however late. With nothing new the table stays as it is.
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
-    rules, place = load(rules_file), Lake(lake, storage_options or {})
+    rules, place, now = load(rules_file), Lake(lake, storage_options or {}), now or datetime.now(UTC)
     with hold(lake, "alerts", storage_options, wait_s=wait_s) as held:
-        found = assess(place, rules, now or datetime.now(UTC), interval_s)
+        found = assess(place, rules, now, interval_s)
         held.check()
         take_step(place, found.step, found.new)
+        # A function of what is told: after a kill before this the next evaluation writes them.
+        if news := untold_incidents(place, found.stored + found.new, now):
+            place.append(incidents.TABLE, incidents_to_arrow(news))
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved

@@ -43,6 +43,8 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
     found = {"cluster": conditions[0].cluster, "cause": words.listed(sorted({_cause(c) for c in conditions}))}
     if any(c.facts.get("over") for c in conditions):
         found[END] = "recording ended"
+    if named_brokers := _brokers(conditions):
+        found["brokers"] = ", ".join(map(str, named_brokers))
     if about is About.SOURCES:
         return {**found, "sources": words.listed(named, LABELLED), "count": str(len(named))}
     if about is About.CLUSTER:
@@ -62,6 +64,12 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
     if ranges := [lost for c in conditions if (lost := lost_range(c))]:
         found["range" if len(ranges) == 1 else "ranges"] = words.listed(ranges, LABELLED)
     return found
+
+
+def _brokers(conditions: Sequence[Condition]) -> list[int]:
+    """The brokers that are missing, or that the sources are of, as far as that is known."""
+    named = (c.facts.get("missing") or [c.facts.get("broker_id")] for c in conditions)
+    return sorted({broker for each in named for broker in each if broker is not None and broker >= 0})
 
 
 def _weightiest(conditions: Sequence[Condition]) -> str:

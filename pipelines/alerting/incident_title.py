@@ -1,0 +1,68 @@
+"""The one line that an incident is known by: state, cluster, cause and number, at most LONGEST characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipelines.alerting.rule import SEVERITIES
+from pipelines.alerting.state import AlertState
+from pipelines.printable import printable
+from pipelines.verdict import words
+from pipelines.verdict.records import State
+
+LONGEST = 100
+NAME = 32
+"""Longer names are cut in the middle; they stand whole below the line."""
+_STATES = {
+    "loss": State.LOST.value,
+    "unproven_loss": "MAY BE LOST",
+    "loss_not_excluded": State.LOSS_NOT_EXCLUDED.value,
+    "at_risk": State.AT_RISK.value,
+}
+
+
+def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) -> str:
+    """`OFFLINE prod: broker 2 gone, 12 partitions of audit`, of the gravest of these alerts, the first of those."""
+    head = max(alerts, key=lambda one: (SEVERITIES.index(one.severity), -_WEIGHT.get(one.rule, len(_WEIGHT))))
+    state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
+    who = _who(head) if cluster else _listed(dict.fromkeys(map(_place, alerts)))
+    said = ", ".join(filter(None, (who, _number(head), "flapping" if flapping else "")))
+    line = f"{state} {cut(cluster) or 'hwmark'}: {said}"
+    return printable(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
+
+
+_WEIGHT = {rule: rank for rank, rule in enumerate(("loss", "offline", "no_controller", "under_min_isr"))}
+
+
+def cut(name: str, length: int = NAME) -> str:
+    """A name, without its middle where it is longer than so many characters."""
+    half = (length - 1) // 2
+    return name if len(name) <= length else f"{name[: length - 1 - half]}…{name[-half:]}"
+
+
+def _who(alert: AlertState) -> str:
+    brokers = [one for one in alert.labels.get("brokers", "").split(", ") if one]
+    if brokers:
+        return f"broker{'s' * (len(brokers) > 1)} {words.listed(brokers)}"
+    return _listed(alert.labels["sources"].split(", ")) if "sources" in alert.labels else ""
+
+
+def _place(alert: AlertState) -> str:
+    """What an alert about hwmark itself concerns."""
+    return alert.labels.get("cluster") or alert.labels.get("channel") or alert.subject
+
+
+def _number(alert: AlertState) -> str:
+    topics = alert.labels.get("topic") or alert.labels.get("topics")
+    if not topics:
+        return ""
+    each = topics.split(", ")
+    of = cut(each[0]) if len(each) == 1 else words.count(len(each), "topic")
+    partitions, offsets = alert.size
+    if offsets:
+        return f"{words.count(offsets, 'offset')} of {of}"
+    return f"{words.count(partitions or 0, 'partition')} of {of}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return words.listed([cut(name) for name in names if name])

@@ -1,0 +1,227 @@
+"""Incidents: alerts with one first cause, put together. A function of the rows of `ops/alerts` and `ops/downtimes`.
+
+An alert joins an open incident of its cluster that had it before, names one of its brokers, or (where it names no
+broker, or the incident none) one of its partitions, or began within JOINS of it. Another broker later is another
+incident, linked; two never become one. An incident ends once nothing of it fired for WELL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+
+from pipelines.alerting.downtime import Downtime
+from pipelines.alerting.incident_title import title
+from pipelines.alerting.outbox import in_order
+from pipelines.alerting.rule import SEVERITIES
+from pipelines.alerting.state import AlertState
+from schemas import incidents as schema
+
+WELL = timedelta(seconds=300)
+JOINS = timedelta(seconds=60)
+FLAPPING = 5
+"""From so many returns on an incident is flapping, a warning at least."""
+OPEN, PLANNED, ENDED = "open", "planned", "ended"
+OWN_RULES = frozenset({"job_behind", "notify_failing"})
+"""Rules about hwmark itself: their alerts are incidents of no cluster."""
+EXPLAINED = frozenset({"offline", "under_min_isr", "out_of_sync", "at_risk", "stale_source"})
+"""Rules that a planned downtime of the brokers they name explains; a loss never is."""
+
+
+@dataclass(frozen=True)
+class Incident:
+    """One row of `ops/incidents`; `incident_id` is that of all its states, times are aware and in UTC."""
+
+    incident_id: str
+    cluster: str
+    severity: str
+    state: str
+    cause: str
+    first_ts: datetime
+    last_ts: datetime
+    subject: str
+    summary: str
+    alert_ids: Sequence[str]
+    firing: Sequence[str]
+    brokers: Sequence[int]
+    topics: Sequence[str]
+    partitions: Sequence[str]
+    offline: int
+    lost_offsets: int | None
+    returns: int
+    linked: str | None
+    well_since: datetime | None
+    planned_until: datetime | None
+    written_at: datetime
+
+
+def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime) -> list[Incident]:
+    """Every state of every incident up to `now` (wall clock), in the order in which they came about."""
+    by_moment = defaultdict[datetime, list[AlertState]](list)
+    for state in in_order(states):
+        by_moment[state.written_at or _BEFORE].append(state)
+    now = max([now, *by_moment])
+    turns = {moment for window in windows for moment in (window.begins, window.until) if moment <= now}
+    opened, rows = list[_Open](), list[Incident]()
+    for moment in sorted({*by_moment, *turns, now}):
+        rows += _ended(opened, moment)
+        opened = [one for one in opened if one.row is None or one.row.state != ENDED]
+        for state in by_moment.get(moment, ()):
+            _take(state, opened)
+        rows += [row for one in opened if (row := one.turn(moment, windows))]
+    return rows
+
+
+def new_rows(rows: Iterable[Incident], stored: pa.Table) -> list[Incident]:
+    """The states that came about after all that are stored."""
+    last = max((at for at in stored["written_at"].to_pylist()), default=_BEFORE)
+    return [row for row in rows if row.written_at > last]
+
+
+def to_arrow(rows: Iterable[Incident]) -> pa.Table:
+    """Rows in the schema of `ops/incidents`."""
+    return pa.Table.from_pylist([vars(row) for row in rows], schema=schema.ARROW)
+
+
+def from_arrow(rows: pa.Table) -> list[Incident]:
+    """The states that `ops/incidents` holds, in the order in which they came about."""
+    found = [Incident(**row) for row in rows.select(schema.ARROW.names).to_pylist()]
+    return sorted(found, key=lambda row: row.written_at)
+
+
+_BEFORE = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass
+class _Open:
+    """An incident that has not ended: the last state of each episode of its alerts, the first one first."""
+
+    incident_id: str
+    cluster: str
+    brokers: set[int]
+    linked: str | None
+    members: dict[tuple[str, datetime], AlertState] = field(default_factory=dict)
+    severity: str = SEVERITIES[0]
+    returns: int = 0
+    well_since: datetime | None = None
+    row: Incident | None = None
+
+    @property
+    def head(self) -> AlertState:
+        return next(iter(self.members.values()))
+
+    @property
+    def partitions(self) -> set[str]:
+        return {name for state in self.members.values() if "partitions" in state.labels for name in state.names}
+
+    def update(self, state: AlertState) -> None:
+        """Takes the next state of one of its alerts."""
+        before = self.members.get(state.episode)
+        known = any(state.alert_id == one for one, _ in self.members)
+        if state.firing and known and self.well_since is not None and not (before and before.firing):
+            self.returns += 1
+        self.members[state.episode] = state
+        if state.firing:
+            self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
+
+    def turn(self, at: datetime, windows: Sequence[Downtime]) -> Incident | None:
+        """Its state from a moment on; None where nothing of it is new."""
+        firing = [state for state in self.members.values() if state.firing]
+        if firing:
+            self.well_since = None
+        elif self.well_since is None:
+            self.well_since = at
+        if self.returns >= FLAPPING:
+            self.severity = max(self.severity, "warning", key=SEVERITIES.index)
+        until = self._planned(firing, windows, at)
+        # What was told as an incident is none that was planned.
+        sent = self.row is not None and self.row.state == OPEN
+        planned = until is not None or (not firing and self.row is not None and self.row.state == PLANNED)
+        return self._as(PLANNED if planned and not sent else OPEN, firing, until, at)
+
+    def end(self) -> Incident | None:
+        """Its last state, WELL after nothing of it fired any more."""
+        assert self.well_since is not None
+        return self._as(ENDED, [], None, self.well_since + WELL)
+
+    def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
+        """Until when downtimes explain all that fires; None: something is not explained."""
+        untils = []
+        for state in firing:
+            of_it = [w.until for w in windows if w.explains(self.cluster, brokers_of(state), at)]
+            if state.rule not in EXPLAINED or not of_it:
+                return None
+            untils.append(max(of_it))
+        return min(untils, default=None)
+
+    def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
+        each = list(self.members.values())
+        topics = {name.rpartition("-")[0] for name in self.partitions}
+        lost = [size for one in each if one.rule == "loss" and (size := one.size[1]) is not None]
+        row = Incident(
+            self.incident_id, self.cluster, self.severity, state, self.head.rule,
+            min(one.first_ts for one in each), max(one.last_ts for one in each), self.head.subject,
+            title(self.cluster, firing or each, self.returns >= FLAPPING),
+            list(dict.fromkeys(one.alert_id for one in each)), list(dict.fromkeys(one.alert_id for one in firing)),
+            sorted(self.brokers), sorted(topics), sorted(self.partitions, key=lambda name: (len(name), name)),
+            sum(one.size[0] or 0 for one in firing if one.rule == "offline"), sum(lost) if lost else None,
+            self.returns, self.linked, self.well_since, until, at,
+        )  # fmt: skip
+        if self.row is not None and replace(row, written_at=self.row.written_at) == self.row:
+            return None
+        self.row = row
+        return row
+
+
+def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
+    """The ends of incidents that were well for long enough by a moment, in order of time."""
+    due = [one for one in opened if one.well_since is not None and one.well_since + WELL <= by]
+    yield from (row for one in sorted(due, key=lambda one: one.well_since or by) if (row := one.end()))
+
+
+def _take(state: AlertState, opened: list[_Open]) -> None:
+    """Hands a state of an alert to the incident that it is of, or opens one; what never fired is of none."""
+    own = next((one for one in opened if state.episode in one.members), None)
+    if own is None and state.firing:
+        own = _joined(state, opened) or _opened(state, opened)
+    if own is not None:
+        own.update(state)
+
+
+def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
+    there = [one for one in opened if one.cluster == _cluster(state)]
+    for one in there:
+        if any(state.alert_id == alert_id for alert_id, _ in one.members):
+            return one
+    brokers, partitions = brokers_of(state), state.names if "partitions" in state.labels else set()
+    for one in there:
+        if brokers & one.brokers if brokers and one.brokers else partitions & one.partitions:
+            return one
+    for one in there:
+        if abs(state.first_ts - one.head.first_ts) <= JOINS:
+            one.brokers |= brokers
+            return one
+    return None
+
+
+def _opened(state: AlertState, opened: list[_Open]) -> _Open:
+    cluster = _cluster(state)
+    names = state.names if "partitions" in state.labels else set()
+    linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)
+    own = "\0".join((cluster, state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
+    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, brokers_of(state), linked))
+    return opened[-1]
+
+
+def _cluster(state: AlertState) -> str:
+    return "" if state.rule in OWN_RULES else state.labels.get("cluster", "")
+
+
+def brokers_of(state: AlertState) -> set[int]:
+    """The brokers because of which an alert fires, as far as it names them."""
+    return {int(one) for one in state.labels.get("brokers", "").split(", ") if one}

@@ -1,0 +1,182 @@
+"""Incidents: one first cause, one incident; what joins, what is another, when it ends."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pipelines.alerting.downtime import Downtime
+from pipelines.alerting.incidents import ENDED, OPEN, PLANNED, from_arrow, incidents, new_rows, to_arrow
+from pipelines.alerting.incident_title import LONGEST
+from pipelines.alerting.state import AlertState, alert_id
+from schemas import incidents as schema
+from tests.unit.alerting.evidence_rows import NOON, at
+
+
+def state(rule, seconds, brokers="", partitions="orders-0", severity="critical", cluster="prod", written=None, **labels):
+    """The first, firing state of an alert that began so many seconds after noon, written 5 s later."""
+    named = {"cluster": cluster, "brokers": brokers, "partitions": partitions, "count": str(len(partitions.split(", ")))}
+    topics = sorted({one.rpartition("-")[0] for one in partitions.split(", ")})
+    named["topic" if len(topics) == 1 else "topics"] = ", ".join(topics)
+    return AlertState(
+        alert_id(rule, cluster, brokers, partitions), rule, severity, "firing", f"broker {brokers}", at(seconds),
+        at(seconds + 5), f"{cluster}: {rule}", {k: v for k, v in {**named, **labels}.items() if v},
+        at(seconds + 5 if written is None else written),
+    )  # fmt: skip
+
+
+def over(one, seconds):
+    return replace(one, state="resolved", last_ts=at(seconds), written_at=at(seconds))
+
+
+def again(one, seconds):
+    return replace(one, last_ts=at(seconds), written_at=at(seconds))
+
+
+def told(rows):
+    """The states of each incident, in order: what became of it."""
+    found = {}
+    for row in rows:
+        found.setdefault(row.incident_id, []).append(row)
+    return list(found.values())
+
+
+def of(*states, now=100_000, windows=()):
+    return told(incidents(states, windows, at(now)))
+
+
+def window(begins, until, brokers=(2,), cluster="prod"):
+    return Downtime("d", cluster, brokers, None, at(begins), at(until), "kernel", None, at(begins))
+
+
+OFFLINE = state("offline", 0, "2")
+UNDER = state("under_min_isr", 10, "2", "orders-0, orders-1")
+LOST = state("loss", 40, partitions="orders-0", offsets="180")
+
+
+def test_a_killed_broker_is_one_incident_from_its_first_alert_to_five_minutes_after_the_last():
+    (one,) = of(OFFLINE, UNDER, LOST, over(OFFLINE, 60), over(UNDER, 90), over(LOST, 120), now=419)
+    assert [row.state for row in one] == [OPEN] * len(one)
+    (one,) = of(OFFLINE, UNDER, LOST, over(OFFLINE, 60), over(UNDER, 90), over(LOST, 120), now=420)
+    assert (one[-1].state, one[-1].written_at) == (ENDED, at(420))
+    assert len({row.incident_id for row in one}) == 1
+
+
+def test_an_alert_that_names_the_same_broker_joins_however_late():
+    (one,) = of(OFFLINE, state("under_min_isr", 4_000, "2", "clicks-7"))
+    assert len(one[-1].alert_ids) == 2
+
+
+def test_an_alert_without_a_broker_joins_by_its_partition():
+    assert len(of(OFFLINE, state("loss", 4_000, partitions="orders-0"))) == 1
+    assert len(of(OFFLINE, state("loss", 4_000, partitions="clicks-0"))) == 2
+
+
+def test_what_begins_within_a_minute_joins_whatever_it_names():
+    assert len(of(OFFLINE, state("under_min_isr", 60, "1", "clicks-0"))) == 1
+    assert len(of(OFFLINE, state("under_min_isr", 61, "1", "clicks-0"))) == 2
+
+
+def test_another_broker_later_is_another_incident_that_is_linked():
+    one, other = of(OFFLINE, state("under_min_isr", 600, "1", "orders-0"))
+    assert (one[-1].linked, other[-1].linked) == (None, one[-1].incident_id)
+    # What names both goes to the first, and the two never become one.
+    first, second = of(OFFLINE, state("under_min_isr", 600, "1"), state("offline", 700, "1, 2", "clicks-3"))
+    assert (len(first[-1].alert_ids), len(second[-1].alert_ids)) == (2, 1)
+
+
+def test_other_clusters_have_incidents_of_their_own():
+    assert len(of(OFFLINE, state("offline", 0, "2", cluster="test"))) == 2
+
+
+def test_what_hwmark_itself_lacks_is_one_incident_with_its_clusters():
+    behind = [state("job_behind", 0, partitions="", cluster=name, topic="", count="") for name in ("prod", "test")]
+    (one,) = of(*behind)
+    assert (one[-1].cluster, one[-1].summary) == ("", "JOB BEHIND hwmark: prod, test")
+
+
+def test_severity_never_falls_while_it_is_open():
+    warned = state("under_min_isr", 0, "2", severity="warning")
+    (one,) = of(warned, LOST, over(LOST, 100), now=200)
+    assert [row.severity for row in one] == ["warning", "critical", "critical"]
+
+
+def test_what_returns_within_five_minutes_is_the_same_incident_again_and_the_fifth_time_flapping():
+    rows, warned = [], state("under_min_isr", 0, "2", severity="info")
+    for turn in range(6):
+        rows += [again(warned, 40 * turn + 1), over(warned, 40 * turn + 20)]
+    (one,) = of(*rows, now=300)
+    assert (one[-1].returns, one[-1].severity) == (5, "warning")
+    assert [row.severity for row in one if row.returns < 5] == ["info"] * sum(row.returns < 5 for row in one)
+    assert "flapping" in one[-1].summary
+
+
+def test_what_returns_after_its_end_is_another_incident():
+    assert len(of(OFFLINE, over(OFFLINE, 60), again(OFFLINE, 359))) == 1
+    assert len(of(OFFLINE, over(OFFLINE, 60), again(OFFLINE, 361))) == 2
+
+
+def test_what_was_over_before_anybody_looked_is_no_incident():
+    assert of(over(OFFLINE, 60)) == []
+
+
+def test_a_downtime_of_its_brokers_makes_it_planned_until_the_window_ends():
+    (one,) = of(OFFLINE, now=800, windows=[window(-10, 600)])
+    assert [(row.state, row.written_at) for row in one] == [(PLANNED, at(5)), (OPEN, at(600))]
+    assert one[0].planned_until == at(600)
+    (one,) = of(OFFLINE, over(OFFLINE, 60), windows=[window(-10, 600)])
+    assert [row.state for row in one] == [PLANNED, PLANNED, ENDED]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [LOST, state("offline", 30, "1", "clicks-0"), state("offline", 30, "1, 2", "clicks-0"), state("offline", 30, "", "a-0")],
+    ids=["a loss", "of another broker", "of another broker, too", "of no broker that is known"],
+)
+def test_a_downtime_explains_what_its_brokers_alone_explain(other):
+    (one,) = of(OFFLINE, other, now=300, windows=[window(-10, 600)])
+    assert [row.state for row in one] == [PLANNED, OPEN]
+
+
+def test_a_downtime_of_another_cluster_or_broker_explains_nothing():
+    assert of(OFFLINE, windows=[window(-10, 600, cluster="test")])[0][0].state == OPEN
+    assert of(OFFLINE, windows=[window(-10, 600, brokers=(1,))])[0][0].state == OPEN
+    assert of(OFFLINE, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED
+
+
+def test_an_incident_that_was_told_does_not_become_planned():
+    (one,) = of(OFFLINE, again(replace(OFFLINE, summary="more"), 100), now=300, windows=[window(50, 600)])
+    assert {row.state for row in one} == {OPEN}
+
+
+def test_incidents_do_not_depend_on_when_they_are_looked_at():
+    states = [OFFLINE, UNDER, LOST, over(OFFLINE, 60), over(UNDER, 90), again(UNDER, 200), over(UNDER, 250), over(LOST, 300)]
+    windows = [window(70, 220)]
+    at_once = incidents(states, windows, at(1_000))
+    stored = schema.ARROW.empty_table()
+    for now in range(0, 1_001, 7):
+        seen = [one for one in states if one.written_at <= at(now)]
+        known = [one for one in windows if one.written_at <= at(now)]
+        stored = to_arrow([*from_arrow(stored), *new_rows(incidents(seen, known, at(now)), stored)])
+    stored = to_arrow([*from_arrow(stored), *new_rows(incidents(states, windows, at(1_000)), stored)])
+    assert from_arrow(stored) == at_once
+
+
+def test_the_line_of_an_incident_names_state_cluster_broker_and_number():
+    (one,) = of(OFFLINE, state("under_min_isr", 10, "2", "orders-0, orders-1, audit-3"))
+    assert one[-1].summary == "OFFLINE prod: broker 2, 1 partition of orders"
+    (one,) = of(LOST)
+    assert one[-1].summary == "LOST prod: 180 offsets of orders"
+
+
+def test_the_line_of_an_incident_is_short_whatever_the_names_are():
+    long = state("loss_not_excluded", 0, "1, 2, 3, 4, 5", f"{'t' * 249}-0", cluster="c" * 200)
+    (one,) = of(long)
+    assert len(one[-1].summary) <= LONGEST
+    assert one[-1].partitions == [f"{'t' * 249}-0"]
+
+
+def test_rows_are_written_in_order_and_once():
+    rows = incidents([OFFLINE, over(OFFLINE, 60)], [], at(1_000))
+    assert new_rows(rows, to_arrow(rows[:1])) == rows[1:]
+    assert rows[-1].written_at == NOON + timedelta(seconds=360)
