@@ -12,6 +12,7 @@ from pipelines.commands.audit import audit
 from pipelines.commands.check import check
 from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
+from pipelines.commands.downtime import downtime_app
 from pipelines.commands.exits import Commands, table
 from pipelines.commands.gate.options import gate
 from pipelines.commands.ingest import ingest_logs
@@ -41,6 +42,7 @@ app = typer.Typer(
 ingest_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bring telemetry into a lake.")
 app.add_typer(ingest_app, name="ingest")
 app.add_typer(rescue_app, name="rescue")
+app.add_typer(downtime_app, name="downtime")
 for command in (
     schema,
     watch,

@@ -26,7 +26,9 @@ TABLE = Table(
         Column("linked", "string", "the incident that shares partitions with it, of another broker"),
         Column("well_since", "timestamp", "since when nothing of it fires, wall clock"),
         Column("planned_until", "timestamp", "until when its brokers may be away, wall clock"),
-        Column("written_at", "timestamp", "when it became so, wall clock: the order of an incident's states", null=False),
+        Column(
+            "written_at", "timestamp", "when it became so, wall clock: the order of an incident's states", null=False
+        ),
     ),
 )
 ARROW = TABLE.arrow()

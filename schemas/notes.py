@@ -7,7 +7,9 @@ TABLE = Table(
     "one note of a person or a pipeline",
     (
         Column("cluster", "string", "cluster name", null=False),
-        Column("incident_id", "string", "the alert it is about; null: all of the cluster that were told by then"),
+        Column(
+            "incident_id", "string", "the incident or alert it is about; null: all of the cluster that was told by then"
+        ),
         Column("handled", "boolean", "whether it ends what it is about", null=False),
         Column("text", "string", "what was said", null=False),
         Column("author", "string", "who said it, as the operating system knows them"),

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
-from pipelines.alerting.lookup import read_states, untold_incidents
+from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
@@ -52,8 +50,8 @@ def evaluate(
         held.check()
         take_step(place, found.step, found.new)
         # A function of what is told: after a kill before this the next evaluation writes them.
-        if news := untold_incidents(place, found.stored + found.new, now):
-            place.append(incidents.TABLE, incidents_to_arrow(news))
+        if started := untold_incidents(place, read_incidents(place), found.stored + found.new, now):
+            place.append(incidents.TABLE, incidents_to_arrow(started))
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
@@ -82,7 +80,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
-    present = settled(present, stored, lasts_s, _notes(seen.handled), now)
+    present = settled(present, stored, lasts_s, _notes(seen), now)
 
     def was_over(state: AlertState) -> bool:
         return state.labels.get("cluster", "") not in evaluated.get(state.rule, {})
@@ -113,6 +111,11 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
     return None
 
 
-def _notes(rows: pa.Table) -> list[Note]:
-    handled = rows.filter(rows["handled"]).sort_by("written_at").to_pylist()
-    return [(row["cluster"], row["incident_id"], row["text"], row["written_at"]) for row in handled]
+def _notes(seen: Reading) -> list[Note]:
+    """What people say is handled; what they say of an incident they say of each of its alerts."""
+    rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
+    return [
+        (row["cluster"], alert, row["text"], row["written_at"])
+        for row in rows
+        for alert in seen.alerts_of.get(row["incident_id"], [row["incident_id"]])
+    ]

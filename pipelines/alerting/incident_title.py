@@ -23,12 +23,17 @@ _STATES = {
 
 def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) -> str:
     """`OFFLINE prod: broker 2 gone, 12 partitions of audit`, of the gravest of these alerts, the first of those."""
-    head = max(alerts, key=lambda one: (SEVERITIES.index(one.severity), -_WEIGHT.get(one.rule, len(_WEIGHT))))
+    head = gravest(alerts)
     state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
     who = _who(head) if cluster else _listed(dict.fromkeys(map(_place, alerts)))
     said = ", ".join(filter(None, (who, _number(head), "flapping" if flapping else "")))
     line = f"{state} {cut(cluster) or 'hwmark'}: {said}"
     return printable(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
+
+
+def gravest(alerts: Sequence[AlertState]) -> AlertState:
+    """The alert that an incident is named by."""
+    return max(alerts, key=lambda one: (SEVERITIES.index(one.severity), -_WEIGHT.get(one.rule, len(_WEIGHT))))
 
 
 _WEIGHT = {rule: rank for rank, rule in enumerate(("loss", "offline", "no_controller", "under_min_isr"))}

@@ -77,9 +77,9 @@ def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: da
     return rows
 
 
-def new_rows(rows: Iterable[Incident], stored: pa.Table) -> list[Incident]:
+def new_rows(rows: Iterable[Incident], stored: Iterable[Incident]) -> list[Incident]:
     """The states that came about after all that are stored."""
-    last = max((at for at in stored["written_at"].to_pylist()), default=_BEFORE)
+    last = max((row.written_at for row in stored), default=_BEFORE)
     return [row for row in rows if row.written_at > last]
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pipelines.alerting import downtime
-from pipelines.alerting.incidents import Incident, incidents, new_rows
+from pipelines.alerting import incidents as of_incidents
+from pipelines.alerting.incidents import Incident
 from pipelines.alerting.state import AlertState, from_arrow
 from pipelines.errors import nearest
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict.known import UnknownNameError
-from schemas import alerts, downtimes
-from schemas import incidents as incidents_table
+from schemas import alerts, downtimes, incidents
 
 
 def read_states(lake: Lake) -> list[AlertState]:
@@ -25,10 +26,22 @@ def read_downtimes(lake: Lake) -> list[downtime.Downtime]:
     return downtime.from_arrow(lake.read(downtimes.TABLE, downtimes.ARROW))
 
 
-def untold_incidents(lake: Lake, states: list[AlertState], now: datetime) -> list[Incident]:
-    """The states of incidents that `ops/incidents` lacks at `now` of the wall clock; `states`: all of its alerts."""
-    stored = lake.read(incidents_table.TABLE, incidents_table.ARROW.empty_table().select(["written_at"]).schema)
-    return new_rows(incidents(states, read_downtimes(lake), now), stored)
+def read_incidents(lake: Lake) -> list[Incident]:
+    """The states that `ops/incidents` holds, in the order in which they came about."""
+    return of_incidents.from_arrow(lake.read(incidents.TABLE, incidents.ARROW))
+
+
+def untold_incidents(
+    lake: Lake, stored: Sequence[Incident], states: Sequence[AlertState], now: datetime
+) -> list[Incident]:
+    """The states of incidents that are not `stored` at `now` of the wall clock; `states`: all of `ops/alerts`."""
+    return of_incidents.new_rows(of_incidents.incidents(states, read_downtimes(lake), now), stored)
+
+
+def incident_or_alert(lake: Lake, name: str) -> Row:
+    """The latest state of an incident, or of an alert, by its id. Raises UnknownNameError naming the nearest."""
+    found = [row for row in read_incidents(lake) if row.incident_id == name]
+    return dict(vars(found[-1])) if found else alert(lake, name)
 
 
 def alert(lake: Lake, alert_id: str) -> Row:

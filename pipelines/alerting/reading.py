@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -22,7 +22,7 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT
 from pipelines.verdict.sources import Progress, progress
-from schemas import notes, replication_events
+from schemas import incidents, notes, replication_events
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -48,7 +48,7 @@ class Reading:
 
     `clocks`: by cluster up to when (event time, microseconds) facts are final; `blind` has the evidence that could not
     be read, by its name, and why; `kept_from` by cluster since when (event time) there are rows of silver at all;
-    `handled` are the rows of `ops/notes` that end something.
+    `handled` are the rows of `ops/notes` that end something, and `alerts_of` the alerts of each incident by its id.
     """
 
     evidence: Evidence
@@ -57,6 +57,7 @@ class Reading:
     blind: dict[str, str] = field(default_factory=dict)
     kept_from: Mapping[str, datetime] = field(default_factory=dict)
     handled: pa.Table = field(default_factory=notes.ARROW.empty_table)
+    alerts_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,17 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     found["blind"] = pa.Table.from_pylist(blind, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
     after = replace(before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={})
-    return Reading(found, after, clocks, tables.unread, kept_from, handled)
+    alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
+    return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
+
+
+def _alerts_of(lake: Lake, handled: pa.Table) -> dict[str, list[str]]:
+    """The alerts of the incidents that these notes name, by their ids."""
+    named = pc.drop_null(handled["incident_id"])
+    if not len(named):
+        return {}
+    rows = lake.read(incidents.TABLE, incidents.ARROW, pc.field("incident_id").isin(named))
+    return {row["incident_id"]: row["alert_ids"] for row in rows.sort_by("written_at").to_pylist()}
 
 
 def _sources(lake: Lake, before: Progress, now: datetime) -> tuple[Bronze, Progress]:

@@ -16,10 +16,11 @@ def note(
     text: Annotated[str, typer.Argument(help="What is to be known.")],
     cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster that it is about.")],
     incident: Annotated[
-        str | None, typer.Option("--incident", metavar="ID", help="The alert, by its id (`hwmark show alerts`).")
+        str | None,
+        typer.Option("--incident", metavar="ID", help="The incident or alert, by its id (`hwmark show incidents`)."),
     ] = None,
     handled: Annotated[
-        bool, typer.Option("--handled", help="End what it is about: all of the cluster that was told, or one alert.")
+        bool, typer.Option("--handled", help="End what it is about: all of the cluster that was told, or that one.")
     ] = False,
     lake: Lake = None,
     config: Config = None,
@@ -34,7 +35,7 @@ def note(
     """
     import pyarrow as pa
 
-    from pipelines.alerting.lookup import alert, read_states
+    from pipelines.alerting.lookup import incident_or_alert, read_states
     from pipelines.alerting.outbox import next_moment
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter
@@ -45,16 +46,17 @@ def note(
     place = Place(settings.lake.path, settings.lake.storage_options)
     refuse_unknown(place, Filter(cluster=cluster))
     if incident is not None:
-        alert(place, incident)
+        incident_or_alert(place, incident)
     row = {
-        "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": _author(),
+        "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": author(),
         "written_at": next_moment(read_states(place), clock.now()),
     }  # fmt: skip
     place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
     echo(f"noted of {cluster}" + (": the next evaluation ends what it is about" if handled else ""))
 
 
-def _author() -> str | None:
+def author() -> str | None:
+    """Who runs this, as the operating system knows them."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name

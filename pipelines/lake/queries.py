@@ -16,6 +16,7 @@ from schemas import (
     brokers,
     cluster_minute,
     hw_regressions,
+    incidents,
     isr_changes,
     partition_health,
     partition_hw,
@@ -38,6 +39,8 @@ class View:
     latest: str = ""
     only: str = "true"
     written_by: str = "run --once"
+    goes_on: str = ""
+    """In SQL what is shown whenever it began; of such a thing the latest state is asked what it is about."""
 
     def place(self, name: str) -> str:
         """The SQL that names the cluster, topic or partition of a row."""
@@ -47,7 +50,7 @@ class View:
         """The query for the latest rows wanted."""
         latest = f"QUALIFY row_number() OVER ({self.latest}) = 1" if self.latest else ""
         before, after = wanted.where(self), self.only
-        if self.table is alerts.TABLE:  # what an alert is about changes: its latest state is asked
+        if self.goes_on:  # what an alert is about changes: its latest state is asked
             before, after = after, before
         return f"SELECT * FROM (SELECT * FROM t WHERE {before} {latest}) WHERE {after}"
 
@@ -80,6 +83,15 @@ VIEWS = {
         # As it was written: a verdict that is withdrawn and restored fires again, at the time it had before.
         latest="PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, last_ts DESC, state DESC",
         written_by="check",
+        goes_on="state = 'firing'",
+    ),
+    "incidents": View(
+        incidents.TABLE,
+        "last_ts",
+        first="CASE state WHEN 'open' THEN 0 WHEN 'planned' THEN 1 ELSE 2 END, last_ts DESC",
+        latest="PARTITION BY incident_id ORDER BY written_at DESC",
+        written_by="check",
+        goes_on="state <> 'ended'",
     ),
     "health": View(partition_health.TABLE, "last_event_ts", first="cluster DESC, topic DESC, partition DESC"),
 }
@@ -98,10 +110,12 @@ class Filter:
     def where(self, view: View) -> str:
         """The filter as SQL over the view's table."""
         parts = [f"{view.place('cluster')} = {text(self.cluster)}"] if self.cluster is not None else []
-        parts += self._of_alerts() if view.table is alerts.TABLE else self._of_partitions()
+        parts += {"alerts": self._of_alerts, "incidents": self._of_incidents}.get(
+            view.table.path.rpartition("/")[2], self._of_partitions
+        )()
         if self.since is not None:
             recent = after(self.since, view.time, view.place("cluster"))
-            parts.append(f"(state = 'firing' OR {recent})" if view.table is alerts.TABLE else recent)
+            parts.append(f"({view.goes_on} OR {recent})" if view.goes_on else recent)
         if self.until is not None:
             parts.append(f"{view.time} <= {instant(self.until)}")
         return " AND ".join(parts) or "true"
@@ -109,6 +123,14 @@ class Filter:
     def _of_partitions(self) -> list[str]:
         topic = [f"topic = {text(self.topic)}"] if self.topic is not None else []
         return topic + ([f"partition = {self.partition}"] if self.partition is not None else [])
+
+    def _of_incidents(self) -> list[str]:
+        """An incident is about several partitions and topics."""
+        topic = [f"array_has(topics, {text(self.topic)})"] if self.topic is not None else []
+        if self.partition is None:
+            return topic
+        name = f"-{self.partition}," if self.topic is None else f", {self.topic}-{self.partition},"
+        return [*topic, f"strpos(concat(', ', array_to_string(partitions, ', '), ','), {text(name)}) > 0"]
 
     def _of_alerts(self) -> list[str]:
         """An alert is about several partitions and topics, and may name too many to list: then it may be about any."""

@@ -11,14 +11,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from pipelines.alerting.incident_title import gravest
 from pipelines.alerting.state import AlertState
 from pipelines.notify.channel import Post
 from pipelines.notify.config import Links
-from pipelines.notify.episodes import Episode
+from pipelines.notify.episodes import INCIDENT, Episode
 from pipelines.notify.http import NotAccepted
 from pipelines.notify.ledger import Delivery, Outcome
 from pipelines.notify.look import Round
-from pipelines.notify.notice import command, page, sentence
+from pipelines.notify.notice import command, incident_line, incident_lines, page, sentence
 from pipelines.notify.runbooks import WATCHDOG, runbook
 from pipelines.printable import printable
 from pipelines.verdict import words
@@ -44,6 +45,10 @@ def alertname(rule: str) -> str:
 
 def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
     """What identifies an alert, from the first state of its episode."""
+    if first.rule == INCIDENT:
+        named = {**fixed, "alertname": alertname(INCIDENT), "incident": first.alert_id, "severity": first.severity}
+        named |= {name: printable(first.labels.get(name, "")) for name in ("cluster", "owner")}
+        return {name: value for name, value in named.items() if value}
     found = {
         **fixed,
         "alertname": alertname(first.rule),
@@ -56,15 +61,22 @@ def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
-def described(state: AlertState, links: Links, judged: Mapping[str, str], *, unseen: bool = False) -> dict[str, str]:
+def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> dict[str, str]:
     """What may change while an alert fires."""
-    found = {
-        "summary": sentence(state, unseen=unseen),
+    found, head = {"summary": sentence(state, unseen=unseen)}, state
+    if state.rule == INCIDENT:
+        found = {
+            "summary": incident_line(state),
+            "description": "\n".join(incident_lines(state, links, seen, unseen=unseen)),
+        }
+        named = [seen.alerts[one] for one in state.labels.get("alert_ids", "").split(", ") if one in seen.alerts]
+        head = gravest(named) if named else state
+    found |= {
         "since": words.clock(state.first_ts),
-        "judged": judged.get(state.labels.get("cluster", ""), ""),
-        "command": command(state, links.lake),
-        "runbook_url": runbook(links.runbook_url, state.rule),
-        "page": page(state, links),
+        "judged": seen.judged.get(state.labels.get("cluster", ""), ""),
+        "command": command(head, links.lake),
+        "runbook_url": runbook(links.runbook_url, head.rule),
+        "page": page(head, links),
         **{name: state.labels.get(name, "") for name in _COPIED},
     }
     if brokers := _BROKERS.fullmatch(state.subject):
@@ -85,7 +97,8 @@ class Alertmanager:
         now, news = self._post.clock(), list[Delivery]()
         by_labels: dict[tuple[tuple[str, str], ...], Alert] = {}
         # An alert that fires again has the labels of the episode that ended: what fires goes over it.
-        for episode in sorted(seen.episodes, key=lambda e: e.firing):
+        each = [one for episode in seen.episodes for one in episode.by_severity()]
+        for episode in sorted(each, key=lambda e: e.firing):
             for alert in self._alert(episode, seen, now, news):
                 by_labels[tuple(sorted(alert["labels"].items()))] = alert
         alerts = [*self._watchdog(seen), *by_labels.values()]
@@ -135,7 +148,7 @@ class Alertmanager:
                 return
         if sent is None:
             news.append(self._post.row(episode, Outcome.SENT, 1, now))
-        text = described(episode.last, self._links, seen.judged, unseen=unseen)
+        text = described(episode.last, self._links, seen, unseen=unseen)
         begun = min(episode.first.first_ts, now, ends)
         yield _alert(labels(episode.first, self._links.labels), text, begun, ends)
 

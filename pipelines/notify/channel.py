@@ -41,20 +41,21 @@ class Post:
     say: Say
 
     def begin(self, seen: Round) -> None:
-        """At a channel's first round: what has ended by then is history, and is not sent."""
-        if self.ledger.began(self.name):
+        """At a channel's first round, or its first with incidents: what has ended by then is history, and not sent."""
+        if self.ledger.began(self.name, seen.per):
             return
         now = self.clock()
         ended = [e for e in seen.episodes if not e.firing]
         skipped = [self.row(e, Outcome.SKIPPED, 0, now, "ended before the channel was first used") for e in ended]
-        self.ledger.record(Delivery(self.name, Outcome.BEGAN, 0, now), *skipped)
+        self.ledger.record(Delivery(self.name, Outcome.BEGAN, 0, now, rule=seen.per), *skipped)
 
     def row(self, episode: Episode, outcome: Outcome, attempt: int, at: datetime, error: str | None = None) -> Delivery:
         """A row about the notification of an episode's present state."""
         state = episode.last
         return Delivery(
-            self.name, outcome, attempt, at, state.alert_id, state.first_ts, state.rule, state.state, episode.key, error
-        )
+            self.name, outcome, attempt, at, state.alert_id, episode.first.first_ts, state.rule, state.state,
+            episode.key, error,
+        )  # fmt: skip
 
     def due(self, last: Delivery | None, now: datetime) -> bool:
         """Whether it is time for the next attempt; one that a kill cut off is made again at once."""

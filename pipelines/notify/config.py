@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from pipelines.verdict import words
 
 WATCHDOG_PERIODS = 4
 """Rounds without a watchdog until it ends."""
@@ -36,11 +39,17 @@ class Timing:
 class Links:
     """What notifications point to.
 
-    `page_url` may hold `{cluster}` and `{alert_id}`; `runbook_url` is the folder of the runbooks; `labels` are on every
-    alert of an Alertmanager.
+    `page_url` may hold `{cluster}`, `{alert_id}`, `{since}` and `{until}`; `runbook_url` is the folder of the runbooks;
+    `labels` are on every alert of an Alertmanager; times are of `timezone`, too.
     """
 
     lake: str
     runbook_url: str
     page_url: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    timezone: str = "UTC"
+
+    def clock(self, ts: datetime) -> str:
+        """A date and time of day, UTC and in the time zone of who reads it."""
+        there = "" if self.timezone == "UTC" else f" ({ts.astimezone(ZoneInfo(self.timezone)):%H:%M:%S %Z})"
+        return f"{words.clock(ts)}{there}"

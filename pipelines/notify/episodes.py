@@ -10,6 +10,8 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.state import AlertState
 
+INCIDENT = "incident"
+"""What stands for the rule where an episode is an incident."""
 GROWTH = timedelta(minutes=10)
 """An alert that is about more and more is sent again at most so often."""
 
@@ -19,13 +21,14 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of an alert: its first state, its present one, how often it changed between firing and not, and how
-    often it grew since then."""
+    """One episode of an alert, or an incident: its first state, its present one, how often it changed so that it is
+    told anew, how often it grew since then, and of an incident the first state of each severity that it had."""
 
     first: AlertState
     last: AlertState
     changes: int = 0
     growths: int = 0
+    raised: tuple[AlertState, ...] = ()
 
     @property
     def firing(self) -> bool:
@@ -41,8 +44,13 @@ class Episode:
         """The keys of the states before."""
         return [self._key(str(change)) for change in range(self.changes)]
 
+    def by_severity(self) -> list[Episode]:
+        """An incident as an episode of each severity that it had, all of which fire until it ends; else itself."""
+        return [Episode(first, self.last, 0 if self.firing else 1) for first in self.raised] or [self]
+
     def _key(self, change: str) -> str:
-        parts = (self.first.alert_id, self.first.first_ts.isoformat(), change)
+        own = (self.first.severity, change) if self.first.rule == INCIDENT else (change,)
+        parts = (self.first.alert_id, self.first.first_ts.isoformat(), *own)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

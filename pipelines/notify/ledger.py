@@ -18,6 +18,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from pipelines.lake.lease import LeaseLost
+from pipelines.notify.episodes import INCIDENT
 from schemas import deliveries
 
 _log = logging.getLogger("hwmark.notify")
@@ -62,16 +63,16 @@ class Ledger:
     def __init__(self, past: Iterable[Delivery], write: Write) -> None:
         self._write, self._lock, self._writing = write, threading.Lock(), threading.Lock()
         self._last: dict[tuple[str, str | None], Delivery] = {}
-        self._began: set[str] = set()
+        self._began: set[tuple[str, str | None]] = set()
         self._unsaved: list[Delivery] = []
         self._refused = False
         ranks = list(Outcome)
         for delivery in sorted(past, key=lambda d: (d.sent_at, ranks.index(d.outcome))):
             self._take(delivery)
 
-    def began(self, channel: str) -> bool:
-        """Whether the channel was ever used."""
-        return channel in self._began
+    def began(self, channel: str, per: str | None = None) -> bool:
+        """Whether the channel was ever used for alerts, or (`per` is INCIDENT) for incidents."""
+        return (channel, per) in self._began
 
     def last(self, channel: str, key: str | None = None) -> Delivery | None:
         """The last that is known of a notification, or of a channel as a whole."""
@@ -125,7 +126,7 @@ class Ledger:
                 del self._unsaved[: len(batch)]
 
     def _take(self, delivery: Delivery) -> None:
-        self._began.add(delivery.channel)
+        self._began.add((delivery.channel, delivery.rule if delivery.rule == INCIDENT else None))
         if delivery.outcome is Outcome.BEGAN:
             return
         before = self._last.get((delivery.channel, delivery.key))

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipelines.alerting.evaluate import assess, evaluate
-from pipelines.alerting.lookup import read_states
-from pipelines.alerting.outbox import handled_sources
+from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
+from pipelines.alerting.outbox import handled_sources, in_order
+from pipelines.alerting.owners import Owners
 from pipelines.alerting.rules import load
+from pipelines.alerting.state import AlertState
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
-from pipelines.notify.episodes import Episode, episodes
+from pipelines.notify.episodes import INCIDENT, Episode, episodes
+from pipelines.notify.incidents import incident_episodes
 from pipelines.verdict import Limits, Verdict, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import silence
@@ -23,6 +26,7 @@ from pipelines.verdict.records import State
 class Round:
     """What is known at the moment `now` of the wall clock.
 
+    `episodes` are those of incidents where `per` is INCIDENT, else of alerts; `alerts` has the last state of each by id;
     `judged` has a sentence for each cluster; `wrong` is what is not judged or not fresh, empty where everything is.
     """
 
@@ -30,6 +34,8 @@ class Round:
     episodes: tuple[Episode, ...] = ()
     judged: Mapping[str, str] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
+    per: str | None = None
+    alerts: Mapping[str, AlertState] = field(default_factory=dict)
 
     @property
     def fresh(self) -> bool:
@@ -37,8 +43,21 @@ class Round:
         return not self.wrong
 
 
-def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: datetime, *, write: bool = True) -> Round:
-    """Evaluates the alert rules and reads what they and the verdicts say; without `write` the lake stays as it is."""
+def look(
+    lake: Lake,
+    limits: Limits,
+    rules_file: str,
+    interval_s: float,
+    now: datetime,
+    *,
+    per: str | None = None,
+    owners: Owners | None = None,
+    write: bool = True,
+) -> Round:
+    """Evaluates the alert rules and reads what they and the verdicts say; without `write` the lake stays as it is.
+
+    `per`: INCIDENT where incidents are told, whose topics have these owners; else each alert is.
+    """
     if write:
         evaluate(
             lake.root, rules_file=rules_file or None, now=now, interval_s=interval_s,
@@ -48,14 +67,21 @@ def look(lake: Lake, limits: Limits, rules_file: str, interval_s: float, now: da
     else:
         found = assess(lake, load(rules_file or None), now, interval_s)
         states = found.stored + found.new
-    told = tuple(episodes(states, now))
+    alerts = {state.alert_id: state for state in in_order(states)}
+    if per == INCIDENT:
+        stored = read_incidents(lake)
+        rows = stored if write else [*stored, *untold_incidents(lake, stored, states, now)]
+        told = tuple(incident_episodes(rows, alerts, owners or {}, now))
+    else:
+        told = tuple(episodes(states, now))
+    seen = Round(now, told, per=per, alerts=alerts)
     try:
         records = survey(lake, Filter(), limits.since, limits, now).records
     except Exception as error:
-        return Round(now, told, wrong=(unreadable(error),))
+        return replace(seen, wrong=(unreadable(error),))
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return Round(now, told, judged, tuple(not_fresh(verdicts, handled_sources(states))))
+    return replace(seen, judged=judged, wrong=tuple(not_fresh(verdicts, handled_sources(states))))
 
 
 def unreadable(error: Exception) -> str:

@@ -61,7 +61,9 @@ class Messages:
         return [e for e in self._open(seen) if self._wants(e)]
 
     def _wants(self, episode: Episode) -> bool:
-        return SEVERITIES.index(episode.first.severity) >= SEVERITIES.index(self._least)
+        # An incident is for a channel from the moment at which it is raised so far.
+        own = episode.last if episode.raised else episode.first
+        return SEVERITIES.index(own.severity) >= SEVERITIES.index(self._least)
 
     def _attempts(self, episode: Episode) -> int:
         last = self._post.ledger.last(self.name, episode.key)
@@ -72,7 +74,7 @@ class Messages:
         post, attempt = self._post, (last.attempt if last else 0) + 1
         again = last is not None and last.outcome is Outcome.SENDING
         unseen = not episode.firing and not any(post.ledger.sent(self.name, key) for key in episode.earlier)
-        message = notice(episode, self._links, seen.judged, unseen=unseen, again=again)
+        message = notice(episode, self._links, seen, unseen=unseen, again=again)
         post.ledger.record(post.row(episode, Outcome.SENDING, attempt, post.clock()))
         try:
             self._send(message)

@@ -1,17 +1,21 @@
-"""What a notification says: the alert's own sentence, what to type, and where to read on."""
+"""What a notification says: the sentences of alerts, what to type, and where to read on."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from urllib.parse import quote
 
+from pipelines.alerting.incident_title import LONGEST, cut, gravest
 from pipelines.alerting.messages import status
+from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
 from pipelines.notify.config import Links
-from pipelines.notify.episodes import Episode
+from pipelines.notify.episodes import INCIDENT, Episode
+from pipelines.notify.look import Round
 from pipelines.notify.runbooks import runbook
 from pipelines.printable import printable
 from pipelines.verdict import words
@@ -28,19 +32,52 @@ class Notice:
     body: str
 
 
-def notice(episode: Episode, links: Links, judged: Mapping[str, str], *, unseen: bool, again: bool) -> Notice:
-    """The message for the present state of an episode.
+def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: bool) -> Notice:
+    """The message for the present state of an episode, as of a round.
 
-    `judged` has by cluster how well it is judged. `unseen`: it ended before it was ever sent; `again`: it may have been
-    sent, when a kill cut that off.
+    `unseen`: it ended before it was ever sent; `again`: it may have been sent, when a kill cut that off.
     """
     state = episode.last
-    lines = [sentence(state, unseen=unseen), *_lines(state, links, judged)]
+    if state.rule == INCIDENT:
+        title, lines = incident_line(state), incident_lines(state, links, seen, unseen=unseen)
+    else:
+        named = f"[{status(state)}] {state.severity} {state.rule}: {state.labels.get('cluster') or 'hwmark'}"
+        title, lines = f"{named} ({episode.key})", [sentence(state, unseen=unseen), *_lines(state, links, seen.judged)]
     if again:
         lines.append(f"Sent again, because hwmark was stopped while sending: key {episode.key} may be there already.")
-    title = f"[{status(state)}] {state.severity} {state.rule}: {state.labels.get('cluster') or 'hwmark'}"
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
-    return Notice(episode.key, state.alert_id, _weight(state, unseen), printable(f"{title} ({episode.key})"), body)
+    return Notice(episode.key, state.alert_id, _weight(state, unseen), printable(title), body)
+
+
+def incident_line(state: AlertState) -> str:
+    """The first line of a message about an incident, at most 100 characters."""
+    return state.summary if state.firing else f"ENDED {state.summary}"[:LONGEST]
+
+
+def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> list[str]:
+    """What a message about an incident says below its first line, a line for each thing."""
+    alerts = [seen.alerts[one] for one in state.labels.get("alert_ids", "").split(", ") if one in seen.alerts]
+    since, until = links.clock(state.first_ts), links.clock(state.last_ts)
+    lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
+    lines += ["It was over before it could be sent."] if unseen else []
+    lines += [cut(sentence(one), SENTENCE) for one in sorted(alerts, key=_first_to_read)[:SENTENCES]]
+    lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
+    lines += [f"Owner: {state.labels['owner']}"] if "owner" in state.labels else []
+    lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
+    if alerts:
+        head = gravest(alerts)
+        lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
+        lines += [f"Page: {page(head, links)}"] if links.page_url else []
+    judged = seen.judged.get(state.labels.get("cluster", ""))
+    return [*lines, *([judged] if judged else []), f"Incident: {state.alert_id}"]
+
+
+SENTENCE, SENTENCES = 200, 5
+"""The longest sentence of an alert in a message about an incident, and how many there are at most."""
+
+
+def _first_to_read(alert: AlertState) -> tuple[int, datetime]:
+    return -SEVERITIES.index(alert.severity), alert.first_ts
 
 
 def sentence(state: AlertState, *, unseen: bool = False) -> str:
@@ -65,9 +102,15 @@ def command(state: AlertState, lake: str) -> str:
 
 
 def page(state: AlertState, links: Links) -> str:
-    """The address of the page about an alert; empty where none is set."""
-    cluster = quote(state.labels.get("cluster", ""), safe="")
-    return links.page_url.replace("{cluster}", cluster).replace("{alert_id}", state.alert_id)
+    """The address of the page about an alert, from and to when it was seen; empty where none is set."""
+    address = links.page_url
+    values = {
+        "cluster": state.labels.get("cluster", ""), "alert_id": state.alert_id,
+        "since": f"{state.first_ts:%Y-%m-%dT%H:%M:%SZ}", "until": f"{state.last_ts:%Y-%m-%dT%H:%M:%SZ}",
+    }  # fmt: skip
+    for name, value in values.items():
+        address = address.replace(f"{{{name}}}", quote(value, safe=""))
+    return address
 
 
 def _lines(state: AlertState, links: Links, judged: Mapping[str, str]) -> Iterator[str]:

@@ -30,6 +30,8 @@ FILE = Path("conf/hwmark.toml")
 
 _OPEN = (f"{PREFIX}LAKE__STORAGE_OPTIONS__", f"{PREFIX}RUN__SPARK_CONF__")
 """Below these the names are the object store's and Spark's."""
+BY_PATTERN = ("owners",)
+"""Sections whose keys are patterns of topics."""
 KAFKA_JARS = f"{PREFIX}KAFKA_JARS"
 """No setting: where `hwmark try` keeps Kafka's jars."""
 _SECTIONS_OF_SECRETS = {"storage_options", "spark_conf", "alertmanagers", "channels"}
@@ -37,13 +39,17 @@ _SECTIONS_OF_SECRETS = {"storage_options", "spark_conf", "alertmanagers", "chann
 
 
 def keys() -> dict[str, list[str]]:
-    """The keys of every section."""
-    return {name: list(field.annotation.__pydantic_fields__) for name, field in Settings.model_fields.items()}  # type: ignore[union-attr]
+    """The keys of every section; those of sections in BY_PATTERN are the user's own."""
+    return {
+        name: list(field.annotation.__pydantic_fields__)  # type: ignore[union-attr]
+        for name, field in Settings.model_fields.items()
+        if name not in BY_PATTERN
+    }
 
 
 def secrets() -> set[tuple[str, str]]:
     """Section and key of every setting that names where a secret stands."""
-    each = ((name, field.annotation.__pydantic_fields__) for name, field in Settings.model_fields.items())  # type: ignore[union-attr]
+    each = ((name, Settings.model_fields[name].annotation.__pydantic_fields__) for name in keys())  # type: ignore[union-attr]
     return {(section, key) for section, own in each for key in own if IS_REFERENCE in own[key].metadata}
 
 
@@ -105,8 +111,10 @@ def _check_keys(where: str, values: Mapping[str, Any]) -> None:
     for section, content in values.items():
         if not isinstance(content, Mapping):
             raise UsageError(f"{where}: {section} = {content!r} stands above the first [section]; move it into one")
+        if section in BY_PATTERN:
+            continue
         if section not in known:
-            raise UsageError(f"{where}: there is no section [{section}]; {nearest(section, known)}")
+            raise UsageError(f"{where}: there is no section [{section}]; {nearest(section, [*known, *BY_PATTERN])}")
         for key in content:
             if key not in known[section]:
                 raise UsageError(f"{where}: there is no key {section}.{key}; {nearest(key, known[section])}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
@@ -12,13 +13,21 @@ from pipelines.settings.values import STRICT, Reference, Seconds
 _NAME = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
 
 
-IDENTIFYING = {"alertname", "cluster", "alert_id", "severity", "broker", "rack"}
+IDENTIFYING = {"alertname", "cluster", "alert_id", "incident", "severity", "owner", "broker", "rack"}
 """The labels by which an Alertmanager knows an alert of hwmark's."""
 
 
 def _public_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^@\s]+", value):
         raise ValueError("write http://HOST:PORT or https://..., without a user or password in it")
+    return value
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (ValueError, OSError):
+        raise ValueError("write a name of the time zone database, such as Europe/Berlin") from None
     return value
 
 
@@ -44,8 +53,10 @@ class ChannelSettings(_Section):
 
 
 class Notify(_Section):
-    """Where alerts are sent."""
+    """Where incidents, or alerts, are sent."""
 
+    per: Literal["incident", "rule"] = "incident"
+    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
     every: Seconds = 5.0
     hold: Seconds = 3600.0
     retry_max: Seconds = 600.0

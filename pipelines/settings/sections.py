@@ -130,6 +130,13 @@ class Alerts(_Section):
     rules_file: str = ""
 
 
+class OwnerSettings(_Section):
+    """Whose the topics of a pattern are."""
+
+    team: Annotated[str, Field(min_length=1)]
+    contact: str = ""
+
+
 class Metrics(_Section):
     """What Prometheus gets."""
 
@@ -213,6 +220,7 @@ class Settings(BaseSettings):
     alerts: Alerts = Alerts()
     metrics: Metrics = Metrics()
     notify: Notify = Notify()
+    owners: dict[str, OwnerSettings] = {}
     dashboard: Dashboard = Dashboard()
     maintain: Maintain = Maintain()
     simulate: Simulate = Simulate()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from pipelines.alerting.owners import Owner
 from pipelines.commands import clock, jobs
 from pipelines.commands.notify.transports import Transports
 from pipelines.commands.progress import progress
@@ -20,6 +21,7 @@ from pipelines.notify import look as looking
 from pipelines.notify.alertmanager import Alertmanager
 from pipelines.notify.channel import Channel, Post, Say
 from pipelines.notify.config import Links, Timing
+from pipelines.notify.episodes import INCIDENT
 from pipelines.notify.heartbeat import NAME as HEARTBEAT
 from pipelines.notify.heartbeat import Heartbeat
 from pipelines.notify.http import NotAccepted
@@ -62,9 +64,7 @@ def dry_run(settings: Settings, echo: Say) -> None:
 
     lake = _lake(settings)
     ledger = Ledger(from_arrow(lake.read(deliveries.TABLE, deliveries.ARROW)), lambda rows: None)
-    seen = looking.look(
-        lake, jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, clock.now(), write=False
-    )
+    seen = _look(settings, clock.now(), write=False)
     for why in seen.wrong:
         echo(f"watchdog withheld: {why}")
     for channel in _Channels(settings, ledger, lambda text: None).all(Printed(settings.notify, echo)):
@@ -90,8 +90,12 @@ def _lake(settings: Settings) -> Lake:
     return Lake(settings.lake.path, settings.lake.storage_options)
 
 
-def _look(settings: Settings, now: datetime) -> looking.Round:
-    return looking.look(_lake(settings), jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, now)
+def _look(settings: Settings, now: datetime, *, write: bool = True) -> looking.Round:
+    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
+    return looking.look(
+        _lake(settings), jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, now,
+        per=INCIDENT if settings.notify.per == INCIDENT else None, owners=owners, write=write,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -121,7 +125,7 @@ class _Channels:
         folder = chosen.runbook_url or default_folder()
         lake = self.settings.lake.path
         here = local_path(lake)
-        links = Links(str(here.absolute()) if here else lake, folder, chosen.page_url, chosen.labels)
+        links = Links(str(here.absolute()) if here else lake, folder, chosen.page_url, chosen.labels, chosen.timezone)
         for name in chosen.alertmanagers:
             yield Alertmanager(self._post(name), links, transports.alertmanager(name))
         for name, channel in chosen.channels.items():

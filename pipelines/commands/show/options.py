@@ -22,6 +22,7 @@ class What(StrEnum):
     sync = "sync"
     regressions = "regressions"
     alerts = "alerts"
+    incidents = "incidents"
     health = "health"
     brokers = "brokers"
     racks = "racks"
@@ -69,6 +70,7 @@ def show(
     Examples:
       hwmark show verdict --lake lake
       hwmark show health --lake lake
+      hwmark show incidents --lake lake           one line for alerts with one first cause
       hwmark show regressions --lake lake
       hwmark show brokers --lake lake             who leads, follows, holds back, and is restarted
       hwmark show loss --topic clicks --partition 0

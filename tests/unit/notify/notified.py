@@ -44,9 +44,9 @@ def frozen(lake, seconds=400, kind="freeze", partition=0):
     lakes.write(lake, "partition_hw", row)
 
 
-def settings(folder, *, every="500ms", hold="1h", **sections):
+def settings(folder, *, every="500ms", hold="1h", per="rule", **sections):
     """A file of settings: keyword arguments are the inline tables of [notify]."""
-    lines = ["[notify]", f'every = "{every}"', f'hold = "{hold}"', 'retry_max = "1s"']
+    lines = ["[notify]", f'every = "{every}"', f'hold = "{hold}"', f'per = "{per}"', 'retry_max = "1s"']
     lines += [f"{name} = {value}" for name, value in sections.items()]
     file = folder / "hwmark.toml"
     file.write_text("\n".join(lines) + "\n")

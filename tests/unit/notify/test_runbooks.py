@@ -14,7 +14,7 @@ from pipelines.notify.look import Round
 from pipelines.notify.messages import Messages
 from pipelines.notify.notice import notice
 from pipelines.notify.runbooks import WATCHDOG, default_folder
-from tests.unit.notify.notified import FIRING, LINKS, Desk
+from tests.unit.notify.notified import FIRING, LINKS, START, Desk
 
 FOLDER = Path(__file__).parents[3] / "docs" / "runbooks"
 HEADINGS = ["What it means", "First command", "What is safe to do", "What not to do", "When it is harmless"]
@@ -51,9 +51,11 @@ def test_a_runbook_links_nothing_that_the_wheel_does_not_put_beside_it(name):
 @pytest.mark.parametrize("name", RULES)
 def test_links_in_notifications_resolve(name):
     state = replace(FIRING, rule=name)
-    (link,) = re.findall(r"Runbook: (.+)", notice(*episodes([state]), HERE, {}, unseen=False, again=False).body)
+    (link,) = re.findall(
+        r"Runbook: (.+)", notice(*episodes([state]), HERE, Round(START), unseen=False, again=False).body
+    )
     assert Path(link).is_file()
-    assert described(state, HERE, {})["runbook_url"] == link
+    assert described(state, HERE, Round(START))["runbook_url"] == link
 
 
 def test_links_of_the_watchdog_and_of_test_messages_resolve():

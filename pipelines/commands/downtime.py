@@ -1,0 +1,160 @@
+"""`hwmark downtime`: windows in which brokers may be away; what they alone explain sends nothing."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pipelines.commands import clock
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
+from pipelines.commands.note import author
+from pipelines.commands.progress import echo
+from pipelines.errors import UsageError, nearest
+
+if TYPE_CHECKING:
+    from pipelines.alerting.downtime import Downtime
+    from pipelines.lake.lake import Lake as Place
+
+downtime_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Windows in which brokers may be away, and nobody is told."
+)
+
+
+@downtime_app.callback(invoke_without_command=True)
+def downtime(
+    ctx: typer.Context,
+    cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="The cluster.")] = None,
+    broker: Annotated[
+        list[int] | None, typer.Option("--broker", metavar="N", help="A broker that may be away; may be repeated.")
+    ] = None,
+    rack: Annotated[str | None, typer.Option("--rack", metavar="R", help="The brokers of this rack.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every broker of the cluster.")] = False,
+    lasts: Annotated[str, typer.Option("--for", metavar="T", help="From now on, for so long: 15m, 2h.")] = "1h",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="What for; it is shown.")] = "maintenance",
+    lake: Lake = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Open a window from now on. In it what these brokers alone explain is planned, and sends no message.
+
+    A loss, and what is offline or under min ISR because of another broker, is told as always; so is a broker that stays
+    away after the end.
+
+    \b
+    Examples:
+      hwmark downtime --cluster prod --broker 2 --for 2h --reason "kernel 6.12" --lake lake
+      hwmark downtime --cluster prod --rack eu-1a --for 30m
+      hwmark downtime list --lake lake
+      hwmark downtime end 4f1c2ab09d3e --lake lake
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if cluster is None or sum((bool(broker), rack is not None, every)) != 1:
+        raise UsageError("hwmark downtime needs --cluster NAME, and --broker N, --rack R or --all")
+    place = _place(lake, config)
+    window = open_window(place, cluster, broker, rack, lasts, reason)
+    who = "all brokers" if window.brokers is None else _brokers(window)
+    echo(f"{window.downtime_id}: {who} of {cluster} may be away until {_clock(window.until)}")
+
+
+def open_window(
+    place: Place, cluster: str, brokers: list[int] | None, rack: str | None, lasts: str, reason: str
+) -> Downtime:
+    """Write a window that begins now. Raises UsageError for a bad time, and for a broker or rack that is not there."""
+    from pipelines.alerting.downtime import Downtime
+    from pipelines.lake.lags import present_brokers
+    from pipelines.lake.queries import Filter
+    from pipelines.settings import duration
+    from pipelines.verdict.known import refuse_unknown
+
+    refuse_unknown(place, Filter(cluster=cluster))
+    there = {row["broker_id"]: row["rack"] for row in present_brokers(place, cluster)}
+    if rack is not None:
+        brokers = [one for one, of in there.items() if of == rack]
+        if not brokers:
+            raise UsageError(f"{cluster} has no rack {rack!r}; {nearest(rack, {of for of in there.values() if of})}")
+    if unknown := [one for one in brokers or () if one not in there]:
+        raise UsageError(f"{cluster} has no broker {unknown[0]}; it has {', '.join(map(str, sorted(there)))}")
+    if not (seconds := duration("--for", lasts)):
+        raise UsageError(f"--for is {lasts!r}: write how long, such as 15m or 2h")
+    now = clock.now()
+    window = Downtime(
+        uuid.uuid4().hex[:12], cluster, None if brokers is None else tuple(sorted(set(brokers))), rack, now,
+        now + timedelta(seconds=seconds), reason, author(), now,
+    )  # fmt: skip
+    _write(place, window)
+    return window
+
+
+@downtime_app.command("end")
+def end(
+    downtime_id: Annotated[str, typer.Argument(metavar="ID", help="The window (`hwmark downtime list`).")],
+    lake: Lake = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """End a window now: what its brokers explain from here on is told."""
+    from pipelines.alerting.lookup import read_downtimes
+
+    place, now = _place(lake, config), clock.now()
+    windows = {one.downtime_id: one for one in read_downtimes(place)}
+    if downtime_id not in windows:
+        raise UsageError(f"{place.root} has no downtime {downtime_id}; {nearest(downtime_id, windows)}")
+    window = windows[downtime_id]
+    if window.until <= now:
+        raise UsageError(f"downtime {downtime_id} ended at {_clock(window.until)} already")
+    _write(place, replace(window, until=now, author=author(), written_at=now))
+    echo(f"{downtime_id}: ended")
+
+
+@downtime_app.command("list")
+def show(
+    lake: Lake = None,
+    config: Config = None,
+    debug: Debug = False,
+) -> None:
+    """Show the windows that are open, and those of the last seven days."""
+    from pipelines.alerting.lookup import read_downtimes
+    from pipelines.commands.show import tables
+
+    place, now = _place(lake, config), clock.now()
+    rows = [
+        {
+            "id": one.downtime_id, "state": "open" if one.until > now else "ended", "cluster": one.cluster,
+            "brokers": "all" if one.brokers is None else _brokers(one), "begins": one.begins, "until": one.until,
+            "reason": one.reason, "author": one.author,
+        }
+        for one in read_downtimes(place)
+        if one.until > now - timedelta(days=7)
+    ]  # fmt: skip
+    echo(tables.as_table(rows, list(rows[0])) if rows else f"{place.root} has no downtime of the last seven days.")
+
+
+def _brokers(window: Downtime) -> str:
+    from pipelines.verdict import words
+
+    return words.brokers(window.brokers or ())
+
+
+def _clock(ts: datetime) -> str:
+    from pipelines.verdict import words
+
+    return words.clock(ts)
+
+
+def _place(lake: str | None, config: object) -> Place:
+    from pipelines.lake.lake import Lake as Place
+
+    settings = settings_of_existing_lake(config, lake={"path": lake})  # type: ignore[arg-type]
+    return Place(settings.lake.path, settings.lake.storage_options)
+
+
+def _write(place: Place, window: Downtime) -> None:
+    from pipelines.alerting.downtime import to_arrow
+    from schemas import downtimes
+
+    place.append(downtimes.TABLE, to_arrow([window]))

@@ -1,0 +1,79 @@
+"""Incidents as notifications: one message where one opens, is raised, first loses something, grows twofold, or ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from pipelines.alerting.incident_title import gravest
+from pipelines.alerting.incidents import ENDED, OPEN, Incident
+from pipelines.alerting.owners import Owners, owners_of
+from pipelines.alerting.rule import SEVERITIES
+from pipelines.alerting.state import LABELLED, AlertState
+from pipelines.notify.episodes import INCIDENT, Episode
+from pipelines.verdict import words
+
+GROWTH = timedelta(minutes=15)
+"""At most so often it is told that an incident has twice as many offline partitions or lost offsets."""
+
+
+def incident_episodes(
+    rows: Iterable[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime
+) -> list[Episode]:
+    """The incidents that were opened by `now` (wall clock), the oldest first; `rows` are in the order of their writing.
+
+    What a downtime explains to its end is none. `alerts`: the last state of each alert by its id.
+    """
+    found: dict[str, list[Incident]] = {}
+    for row in rows:
+        if row.state == OPEN or row.incident_id in found:
+            found.setdefault(row.incident_id, []).append(row)
+    each = [_episode(own, alerts, owners, now) for own in found.values()]
+    return sorted(each, key=lambda episode: (episode.first.first_ts, episode.first.alert_id))
+
+
+def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime) -> Episode:
+    """Of the states of one incident, from the first that was open on."""
+    changes = growths = 0
+    raised, before, told, due = [own[0]], own[0], own[0], None
+    for row in own[1:]:
+        if due is not None and due <= row.written_at:
+            growths, told, due = growths + 1, before, None
+        if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
+            raised.append(row)
+        if row.state == ENDED or row.severity != before.severity or (row.lost_offsets and not before.lost_offsets):
+            changes, growths, told, due = changes + 1, 0, row, None
+        elif due is None and _doubled(row, told):
+            due = max(row.written_at, told.written_at + GROWTH)
+        before = row
+    if due is not None and due <= now:
+        growths += 1
+    first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
+    return Episode(first, last, changes, growths, tuple(others))
+
+
+def _doubled(row: Incident, told: Incident) -> bool:
+    pairs = (row.offline, told.offline), (row.lost_offsets or 0, told.lost_offsets or 0)
+    return any(then and now >= 2 * then for now, then in pairs)
+
+
+def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:
+    """An incident in the shape in which channels take alerts."""
+    theirs = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
+    labels = {
+        "cluster": row.cluster,
+        "brokers": ", ".join(map(str, row.brokers)),
+        "partitions": words.listed(row.partitions, LABELLED),
+        "count": str(len(row.partitions)) if row.partitions else "",
+        "topics": words.listed(row.topics, LABELLED),
+        "offsets": str(row.lost_offsets) if row.lost_offsets else "",
+        "owner": ", ".join(map(str, owners_of(row.topics, owners))),
+        "alert_ids": ", ".join(one.alert_id for one in theirs),
+        "cause": gravest(theirs).rule if theirs else row.cause,
+        "linked": row.linked or "",
+    }
+    state, named = "resolved" if row.state == ENDED else "firing", {k: v for k, v in labels.items() if v}
+    return AlertState(
+        row.incident_id, INCIDENT, row.severity, state, row.subject, row.first_ts, row.last_ts, row.summary, named,
+        row.written_at,
+    )  # fmt: skip

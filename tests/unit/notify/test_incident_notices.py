@@ -1,0 +1,142 @@
+"""Incidents as notifications: what is told of one, how often, and in which words."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from pipelines.alerting.incidents import incidents
+from pipelines.alerting.owners import Owner, owners_of
+from pipelines.notify.alertmanager import Alertmanager
+from pipelines.notify.episodes import INCIDENT
+from pipelines.notify.incidents import GROWTH, incident_episodes
+from pipelines.notify.look import Round
+from pipelines.notify.messages import Messages
+from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
+from tests.unit.notify.notified import LINKS, Desk
+
+OWNERS = {"*": Owner("platform"), "ord*": Owner("data", "#data-oncall")}
+GONE = replace(OFFLINE, severity="warning")
+
+
+def seen_at(desk, *states, windows=(), owners=OWNERS):
+    states = [one for one in states if one.written_at <= desk.clock()]
+    alerts = {one.alert_id: one for one in states}
+    rows = incidents(states, windows, desk.clock())
+    return Round(
+        desk.clock(), tuple(incident_episodes(rows, alerts, owners, desk.clock())), {"prod": "prod: judged"}, (),
+        INCIDENT, alerts,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def desk():
+    one = Desk()
+    one.clock.now = OFFLINE.first_ts - timedelta(seconds=60)
+    return one
+
+
+class Phone:
+    """A channel that looks every ten seconds until a moment; `got` has what it was sent."""
+
+    def __init__(self, desk, least="info"):
+        self.desk, self.got = desk, []
+        self.channel = Messages(desk.post(), LINKS, self.got.append, least)
+
+    def watch(self, seconds, *states, **how):
+        for _ in range(0, seconds, 10):
+            self.channel.deliver(seen_at(self.desk, *states, **how))
+            self.desk.clock.pass_(10)
+        return [one.title for one in self.got]
+
+
+def test_a_broker_that_is_killed_and_comes_back_is_two_messages(desk):
+    titles = Phone(desk).watch(1_000, OFFLINE, UNDER, over(OFFLINE, 60), over(UNDER, 90))
+    assert titles == [
+        "OFFLINE prod: broker 2, 1 partition of orders",
+        "ENDED OFFLINE prod: broker 2, 1 partition of orders",
+    ]
+
+
+def test_what_is_raised_and_the_first_loss_are_a_message_each(desk):
+    raised = state("under_min_isr", 30, "2", "orders-0, orders-1")
+    titles = Phone(desk).watch(200, GONE, raised, replace(LOST, written_at=LOST.written_at + timedelta(seconds=60)))
+    assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "UNDER MIN ISR", "LOST"]
+
+
+def test_flapping_is_told_once_and_not_each_time(desk):
+    rows, warned = [], state("under_min_isr", 0, "2", severity="info")
+    for turn in range(12):
+        rows += [again(warned, 40 * turn + 1), over(warned, 40 * turn + 20)]
+    titles = Phone(desk).watch(1_000, *rows)
+    assert len(titles) == 3
+    assert ["flapping" in title for title in titles] == [False, True, True]
+    assert titles[-1].startswith("ENDED")
+
+
+def test_growth_is_told_when_it_doubled_and_at_most_every_quarter_of_an_hour(desk):
+    grown = [
+        replace(again(OFFLINE, 20 * n), labels={**OFFLINE.labels, "count": str(n)}, summary=f"{n} partitions")
+        for n in range(1, 9)
+    ]
+    phone = Phone(desk)
+    assert len(phone.watch(900, OFFLINE, *grown)) == 1
+    assert len(phone.watch(300, OFFLINE, *grown)) == 2
+    assert len(phone.watch(int(GROWTH.total_seconds()), OFFLINE, *grown)) == 2
+
+
+def test_a_planned_downtime_sends_nothing_unless_it_outlasts_its_window(desk):
+    assert Phone(desk).watch(900, OFFLINE, over(OFFLINE, 400), windows=[window(-10, 600)]) == []
+    late = Desk()
+    late.clock.now = OFFLINE.first_ts - timedelta(seconds=60)
+    assert len(Phone(late).watch(900, OFFLINE, windows=[window(-10, 600)])) == 1
+
+
+def test_a_channel_for_criticals_begins_where_an_incident_is_raised(desk):
+    titles = Phone(desk, "critical").watch(200, GONE, state("under_min_isr", 60, "2"))
+    assert titles == ["UNDER MIN ISR prod: broker 2, 1 partition of orders"]
+
+
+def test_what_had_ended_before_incidents_were_first_told_is_not_sent(desk):
+    desk.clock.pass_(1_000)
+    assert Phone(desk).watch(100, OFFLINE, over(OFFLINE, 60)) == []
+
+
+def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
+    phone = Phone(desk)
+    phone.watch(120, OFFLINE, UNDER, LOST)
+    lines = phone.got[-1].body.splitlines()
+    assert lines[0] == "Since: 2026-11-21 12:00:00 UTC"
+    assert {"prod: offline", "prod: under_min_isr", "prod: loss"} <= {*lines}
+    assert "Owner: data (#data-oncall)" in lines
+    assert any(line.startswith("Type: hwmark show loss --cluster prod") for line in lines)
+    assert any(line.startswith("Runbook: ") and line.endswith("/loss.md") for line in lines)
+    assert "prod: judged" in lines
+    assert len(phone.got[-1].title) <= 100
+
+
+def test_the_longest_pattern_says_who_owns_a_topic():
+    assert owners_of(["orders", "clicks", "orders"], OWNERS) == [Owner("data", "#data-oncall"), Owner("platform")]
+    assert owners_of(["orders"], {"audit*": Owner("data")}) == []
+
+
+def test_an_alertmanager_has_an_alert_for_each_severity_that_fires_until_the_end(desk):
+    sent = []
+    manager = Alertmanager(desk.post("am"), LINKS, sent.append)
+
+    def fires(*states):
+        manager.deliver(seen_at(desk, *states))
+        return [one for one in sent[-1] if one["labels"]["alertname"] == "HwmarkIncident"]
+
+    states = [GONE, state("under_min_isr", 30, "2"), over(GONE, 60), over(state("under_min_isr", 30, "2"), 60)]
+    desk.clock.pass_(70)
+    (first,) = fires(*states)
+    assert first["labels"].keys() == {"lake", "alertname", "cluster", "incident", "severity", "owner"}
+    assert first["labels"]["owner"] == "data (#data-oncall)"
+    desk.clock.pass_(30)
+    both = fires(*states)
+    assert [one["labels"]["severity"] for one in both] == ["warning", "critical"]
+    assert all(one["endsAt"] > desk.clock().isoformat() for one in both)
+    assert both[0]["labels"] == first["labels"]
+    desk.clock.pass_(400)
+    assert all(one["endsAt"] <= desk.clock().isoformat() for one in fires(*states))
