@@ -1,4 +1,4 @@
-"""Whose topics are affected: `[owners]` of the settings, by patterns of topics."""
+"""Owners of topics: `[owners]` of the settings, by patterns of topics."""
 
 from __future__ import annotations
 

@@ -56,19 +56,26 @@ def downtime(
     if cluster is None or sum((bool(broker), rack is not None, every)) != 1:
         raise UsageError("hwmark downtime needs --cluster NAME, and --broker N, --rack R or --all")
     place = _place(lake, config)
-    window = open_window(place, cluster, broker, rack, lasts, reason)
+    from pipelines.settings import duration
+
+    if not (seconds := duration("--for", lasts)):
+        raise UsageError(f"--for is {lasts!r}: write how long, such as 15m or 2h")
+    echo(said(open_window(place, cluster, broker or None, rack, seconds, reason)))
+
+
+def said(window: Downtime) -> str:
+    """What a window that was opened is, in one line."""
     who = "all brokers" if window.brokers is None else _brokers(window)
-    echo(f"{window.downtime_id}: {who} of {cluster} may be away until {_clock(window.until)}")
+    return f"{window.downtime_id}: {who} of {window.cluster} may be away until {_clock(window.until)}"
 
 
 def open_window(
-    place: Place, cluster: str, brokers: list[int] | None, rack: str | None, lasts: str, reason: str
+    place: Place, cluster: str, brokers: list[int] | None, rack: str | None, lasts_s: float, reason: str
 ) -> Downtime:
-    """Write a window that begins now. Raises UsageError for a bad time, and for a broker or rack that is not there."""
+    """Write a window that begins now. Raises UsageError for a cluster, broker or rack that is not there."""
     from pipelines.alerting.downtime import Downtime
     from pipelines.lake.lags import present_brokers
     from pipelines.lake.queries import Filter
-    from pipelines.settings import duration
     from pipelines.verdict.known import refuse_unknown
 
     refuse_unknown(place, Filter(cluster=cluster))
@@ -79,12 +86,10 @@ def open_window(
             raise UsageError(f"{cluster} has no rack {rack!r}; {nearest(rack, {of for of in there.values() if of})}")
     if unknown := [one for one in brokers or () if one not in there]:
         raise UsageError(f"{cluster} has no broker {unknown[0]}; it has {', '.join(map(str, sorted(there)))}")
-    if not (seconds := duration("--for", lasts)):
-        raise UsageError(f"--for is {lasts!r}: write how long, such as 15m or 2h")
     now = clock.now()
     window = Downtime(
         uuid.uuid4().hex[:12], cluster, None if brokers is None else tuple(sorted(set(brokers))), rack, now,
-        now + timedelta(seconds=seconds), reason, author(), now,
+        now + timedelta(seconds=lasts_s), reason, author(), now,
     )  # fmt: skip
     _write(place, window)
     return window

@@ -26,8 +26,8 @@ from pipelines.verdict.records import State
 class Round:
     """What is known at the moment `now` of the wall clock.
 
-    `episodes` are those of incidents where `per` is INCIDENT, else of alerts; `alerts` has the last state of each by id;
-    `judged` has a sentence for each cluster; `wrong` is what is not judged or not fresh, empty where everything is.
+    `episodes` are those of incidents where `per` is INCIDENT, else of alerts; `alerts` has each alert's last state by
+    its id, `judged` a sentence for each cluster; `wrong` is what is not judged or not fresh, empty where everything is.
     """
 
     now: datetime

@@ -131,7 +131,7 @@ class Alerts(_Section):
 
 
 class OwnerSettings(_Section):
-    """Whose the topics of a pattern are."""
+    """The owner of the topics of a pattern."""
 
     team: Annotated[str, Field(min_length=1)]
     contact: str = ""

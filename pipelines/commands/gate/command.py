@@ -70,16 +70,33 @@ def gate(
     printing: Printing,
     wait_s: float,
     *,
+    opens: Callable[[Facts], str] = lambda facts: "",
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> int:
-    """Print the answer, waiting at most so long (seconds) for a yes; its exit status. Raises UsageError."""
+    """Print the answer, waiting at most so long (seconds) for a yes; its exit status. Raises UsageError.
+
+    What a yes `opens` is said below it.
+    """
     judged = judge(source(), accepted=printing.accepted)
     if wait_s and judged.answer is not Answer.YES:
         judged = _waited(judged, source, printing, monotonic() + wait_s, sleep, monotonic)
     status = STATUS[judged.answer]
+    opened = opens(judged.facts) if judged.answer is Answer.YES else ""
     echo(json.dumps(words.data(judged, status)) if printing.format == "json" else _text(judged, printing.limit))
+    if opened and printing.format != "json":
+        echo(opened)
     return status
+
+
+def open_downtime(settings: Settings, facts: Facts, lasts_s: float) -> str:
+    """Open a planned downtime of the brokers that may be stopped; what it says. 0 seconds: none."""
+    from pipelines.commands.downtime import open_window, said
+
+    if not lasts_s:
+        return ""
+    place = Lake(settings.lake.path, settings.lake.storage_options)
+    return said(open_window(place, facts.cluster, sorted(facts.stopped), None, lasts_s, "hwmark gate"))
 
 
 def _waited(

@@ -36,6 +36,10 @@ def gate(
     controllers_apart: Annotated[
         bool, typer.Option("--controllers-apart", help="The controllers are no brokers: a lake does not show that.")
     ] = False,
+    downtime: Annotated[
+        str | None,
+        typer.Option(metavar="15m", help="A yes opens a downtime of these brokers (`hwmark downtime`)."),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many partitions in the table.")] = 30,
     format: Annotated[GateFormat, typer.Option(help="How to print.")] = GateFormat.table,
     config: Config = None,
@@ -50,6 +54,7 @@ def gate(
     Examples:
       hwmark gate --broker 3 --lake lake --controllers-apart
       hwmark gate --broker 3 --lake lake --controllers-apart --wait 10m && systemctl restart kafka
+      hwmark gate --broker 3 --lake lake --controllers-apart --downtime 15m
       hwmark gate --rack eu-1a --bootstrap kafka-1:9092
     """
     from datetime import timedelta
@@ -68,8 +73,11 @@ def gate(
         source = command.of_cluster(settings, asked, waits=wait_s > 0, debug=debug)
     else:
         source = command.of_lake(settings, asked)
+    if downtime is not None and bootstrap:
+        raise UsageError("--downtime is written into a lake: leave out --bootstrap, or open it by `hwmark downtime`")
+    lasts_s = 0.0 if downtime is None else duration("--downtime", downtime)
     printing = command.Printing(format.value, limit, accept_unavailable)
-    status = command.gate(source, printing, wait_s)
+    status = command.gate(source, printing, wait_s, opens=lambda facts: command.open_downtime(settings, facts, lasts_s))
     if status == GATE_NO:
         raise typer.Exit(GATE_NO)
     if status == GATE_NOT_KNOWN:
