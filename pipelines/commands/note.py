@@ -56,7 +56,7 @@ def note(
 
 
 def author() -> str | None:
-    """Who runs this, as the operating system knows them."""
+    """The user who runs this, as the operating system knows them."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container's user may have no name
