@@ -83,6 +83,11 @@ class ClusterLinks:
         described, at = work.value
         return broker, described, at
 
+    @property
+    def describing(self) -> list[Future]:
+        """The question for metadata that is under way, if there is one."""
+        return [] if self._describing is None or self._describing.is_done else [self._describing]
+
     def take_errors(self) -> list[tuple[int, BaseException]]:
         """Brokers that could not be asked for metadata, and why, each once."""
         taken, self._errors = self._errors, []

@@ -98,7 +98,7 @@ class Watcher:
     _alone: dict[int, int] = field(default_factory=dict)
     """By broker in how many rounds on end it answered and most others did not list it."""
     _again: set[int] = field(default_factory=set)
-    """Brokers that are asked once more at once: they answered the round before."""
+    """Brokers to be asked as soon as may be: they missed an answer for the first time, or tell the metadata first."""
 
     def round(self, until: float, stop: threading.Event, part: Callable[[], None] = lambda: None) -> bool:
         """Ask every broker that is idle, and take what has come by `until` (monotonic seconds) as rows.
@@ -110,10 +110,12 @@ class Watcher:
         out = self._describe(min(until, monotonic() + METADATA_WAITED_S))
         if self.observer.partitions is not None:
             self._begin(broker for broker in np.unique(self.observer.replicas.broker).tolist() if broker != out)
-        while works := [asked.work for asked in self._asked.values()]:
+        while self._asked or (self._again and self.links.describing):
+            works = [asked.work for asked in self._asked.values()] or self.links.describing
             self.links.wait(works, min(until, monotonic() + TOGETHER_S), stop)
             if stop.is_set():
                 self.links.wait(works, monotonic() + ENDS_WITHIN_S)
+            self._forget_if_paused(until)
             complete &= self._collect()
             if stop.is_set() or monotonic() >= until:
                 break
@@ -123,6 +125,18 @@ class Watcher:
                 self.rows = {}
         self._ask_controllers()
         return complete and out is None and not self._asked
+
+    def _forget_if_paused(self, until: float) -> None:
+        """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
+        if monotonic() <= until + 2 * self.options.interval_s:
+            return
+        self._listed.clear()
+        self._hear()
+        for broker, asked in list(self._asked.items()):
+            outcome = _outcome(asked, gone=False)
+            if outcome is not None and outcome.listed is None:
+                del self._asked[broker]
+                self.observer.missed(broker, asked.since_us, "the watcher stood still")
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""
@@ -222,7 +236,10 @@ class Watcher:
             link = self.links.by_broker.get(broker)
             if link is None:
                 self._missed(broker, now_us, NotAnswering("it is not among the brokers that are up"))
-            elif broker not in self._asked and not link.busy:
+            elif link.busy:
+                if broker not in self._asked:
+                    self._again.add(broker)
+            elif broker not in self._asked:
                 self.plans[broker] = plan(broker, seen, self.observer.replicas, self.plans.get(broker))
                 work = link.begin(
                     ask_round,
