@@ -66,6 +66,7 @@ test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
+	-@$(BIN)/python -m pipelines.setup s3
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --all -m "sampled or nightly"
 
 test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it; make test-all adds rights and both roads); VERSION=3.9, 4.1 or 4.4

@@ -60,6 +60,7 @@ def lake(tmp_path_factory):
     return lake
 
 
+@pytest.mark.sampled(2)
 def test_a_process_that_has_read_a_table_ends_with_its_own_status(lake):
     command = [sys.executable, "-c", READ, str(lake)]
     with ThreadPoolExecutor(AT_ONCE) as pool:

@@ -125,7 +125,7 @@ def disagreements(facts):
     return [row for row in rows if row["agreement"] == "disagree"]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("by", WRONG_BY)
 @pytest.mark.parametrize("scenario", traces.scenarios())
 def test_a_wrong_report_is_found_out_and_moves_nothing(events_of, facts_of, scenario, by):

@@ -56,6 +56,7 @@ def test_a_commit_that_is_done_and_answered_by_an_error_is_done(store):
 
 
 @pytest.mark.parametrize("kind", ["partition_hw", "minute_stats", "cluster_minute", "broker_minute", HEALTH])
+@pytest.mark.sampled(3)
 def test_a_batch_whose_commit_to_one_table_was_repeated_is_there_once(store, kind):
     lake = Lake(f"s3://{BUCKET}/sink-{kind}", store.options)
     create_tables(lake)

@@ -25,6 +25,7 @@ HELD = 75
 
 pytestmark = [
     pytest.mark.spark,
+    pytest.mark.nightly,
     pytest.mark.skipif(not (JARS / S3 / MARK).is_file(), reason="no S3 client: run `python -m pipelines.setup s3`"),
 ]
 

@@ -15,5 +15,6 @@ LAKES, SEED = int(os.environ.get("LAKES", "150")), int(os.environ.get("SEED", "0
 
 
 @pytest.mark.parametrize("first", range(SEED, SEED + LAKES, TOGETHER))
+@pytest.mark.sampled(2)
 def test_facts_are_those_of_one_batch(first):
     assert findings(range(first, min(first + TOGETHER, SEED + LAKES))) == []

@@ -276,7 +276,7 @@ def about(kind, **kwargs):
          "{'quantiles': [0, 0.4, 1], 'values': [5, 10, 80]} observed in"),
     ],
 )  # fmt: skip
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("compacted", [False, True], ids=["in files", "compacted"])
 def test_what_is_about_a_whole_set_is_judged_on_all_new_rows(lake, suite, compacted, expectation, held, observed):
     """Not on those of one file at a time: how a lake is cut into files is nothing a suite is about."""

@@ -25,6 +25,7 @@ def without_network():
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_the_job_runs_without_a_network(tmp_path):
     jars = jars_dir()
     if jars is None:

@@ -289,6 +289,7 @@ def without_names(lake):
             path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.sampled(2)
 def test_closing_rows_of_earlier_versions_in_mid_history(tmp_path):
     """They name nothing, and close what was told up to their time: a batch ends there."""
     live, _ = clusters()

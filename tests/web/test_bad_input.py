@@ -84,7 +84,7 @@ def test_what_is_not_there_is_said(standing, path, status, words):
     assert words in said(standing[1].get(path), status)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("value", [EVIL, "\x00", "'; DROP TABLE t; --", "%", "\\", "𝔘" * 50, "../../etc/passwd"])
 def test_markup_and_quotes_in_parameters_do_nothing(standing, name, value):
@@ -111,6 +111,7 @@ def test_markup_and_escapes_in_names_do_nothing(lake, ask):
 
 
 @pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.sampled(3)
 def test_a_lake_without_events_is_said(lake, ask, route):
     bronze(lake)
     response = ask(route)

@@ -130,6 +130,7 @@ def test_a_broker_that_follows_nobody_has_no_lag(lake, ask):
     assert "not known" in page
 
 
+@pytest.mark.sampled(2)
 def test_many_clusters_are_a_line_each_the_worst_first(lake, ask):
     rows = [health("orders", 0, cluster=f"c{n:03}", offline=n == 70) for n in range(120)]
     write(lake, "partition_health", *rows)
@@ -306,6 +307,7 @@ def test_links_keep_the_state_and_the_theme_is_a_cookie(lake, ask):
 
 
 @pytest.mark.parametrize("path", [*PAGES, *(f"/api/v1/{name}" for name in ANSWERS)])
+@pytest.mark.sampled(3)
 def test_a_lake_of_an_earlier_version_is_shown(lake, ask, path, tmp_path):
     """Its gold/partition_health lacks the level, and it has no later table."""
     import pyarrow as pa

@@ -230,6 +230,7 @@ LAKES = [(0, *FOUND), *(range(at, at + TOGETHER) for at in range(0, HISTORIES //
 
 
 @pytest.mark.parametrize("seeds", LAKES, ids=lambda seeds: f"from {seeds[0]}, {len(seeds)}")
+@pytest.mark.sampled(2)
 def test_what_is_told_of_a_simulated_cluster_is_what_was_true(seeds):
     recordings, rng, ends = [Recording(seed) for seed in seeds], random.Random(seeds[0]), {}
     seconds = recordings[0].seconds

@@ -90,6 +90,7 @@ def parsed(data, broker=1):
 
 
 @pytest.mark.parametrize("recording", RECORDINGS)
+@pytest.mark.sampled(3)
 def test_every_line_of_a_recording_is_understood_or_known_to_be_irrelevant(recording, tmp_path):
     summary = ingest_logs([RECORDINGS[recording]], cluster="c", lake=str(tmp_path))
     for source in summary.sources:
@@ -99,6 +100,7 @@ def test_every_line_of_a_recording_is_understood_or_known_to_be_irrelevant(recor
 
 
 @pytest.mark.parametrize(("recording", "file", "words", "anew"), ANOTHER_WORDING.values(), ids=ANOTHER_WORDING)
+@pytest.mark.sampled(3)
 def test_another_wording_is_lost_and_the_source_is_at_level_0_from_there(recording, file, words, anew):
     text = content(RECORDINGS[recording] / file).decode()
     changed = re.sub(words if "\\1" in anew else re.escape(words), anew, text)

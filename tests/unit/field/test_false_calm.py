@@ -215,17 +215,18 @@ CASES = [(name, what, logs) for name in (*UNPACKED, *PACKED) for what, logs in s
 
 
 @pytest.mark.parametrize("name", [*UNPACKED, *PACKED])
+@pytest.mark.sampled(2)
 def test_with_all_of_its_logs_the_loss_is_told(name: str, tmp_path: Path) -> None:
     assert State.LOST in states(name, _logs(name), tmp_path)
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(48)
 @pytest.mark.parametrize(("name", "logs"), [(n, logs) for n, _, logs in CASES], ids=[f"{n}: {w}" for n, w, _ in CASES])
 def test_no_loss_is_calm_where_logs_are_missing(name: str, logs: list[Path], tmp_path: Path) -> None:
     assert State.OK not in states(name, logs, tmp_path)
 
 
-@pytest.mark.sampled(40)
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("taken", THINNED, ids=str)
 def test_no_loss_is_calm_where_lines_are_missing(taken: Thinning, tmp_path: Path) -> None:
     """Logs that all end before the loss, or begin after it, are calm of their time."""

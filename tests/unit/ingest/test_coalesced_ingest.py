@@ -33,7 +33,7 @@ def _fetches(events: pa.Table) -> int:
     return pc.sum(pc.equal(events["event_type"], "fetch")).as_py() + (pc.sum(events["repeats"]).as_py() or 0)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("scenario", traces.scenarios())
 @pytest.mark.parametrize("round_bytes", [1, 64 << 20])
 def test_every_table_of_a_recorded_incident_is_the_same(
@@ -88,7 +88,7 @@ POINTS = {
 }
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("point", "before"), POINTS.values(), ids=POINTS.keys())
 def test_killed_around_a_commit(tmp_path: Path, point: str, before: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers are those of the rows that are written: none is left out, no fetch is lost or counted twice."""

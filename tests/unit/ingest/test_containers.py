@@ -71,6 +71,7 @@ def test_a_compressed_file_is_known_by_its_bytes(suffix: str, tmp_path: Path, pl
 
 
 @pytest.mark.parametrize("suffix", PACK)
+@pytest.mark.sampled(3)
 def test_damage_leaves_what_is_before_it_and_has_a_word(suffix: str, tmp_path: Path) -> None:
     (tmp_path / f"a.log.{suffix}").write_bytes(PACK[suffix](TEXT * 40)[:-20])
     file = LogBytes(tmp_path / f"a.log.{suffix}")
@@ -114,6 +115,7 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("name", ARCHIVES)
+@pytest.mark.sampled(2)
 def test_what_an_archive_holds_is_read(name: str, tmp_path: Path, plain: list[dict[str, Any]]) -> None:
     (tmp_path / name).write_bytes(ARCHIVES[name])
     assert _rows(tmp_path) == plain == _rows(tmp_path / name)

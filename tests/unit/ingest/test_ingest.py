@@ -54,6 +54,7 @@ def test_rows_come_merged_by_time(whole: pa.Table) -> None:
 
 
 @pytest.mark.parametrize("chunk", [999, 60_000])
+@pytest.mark.sampled(3)
 def test_events_do_not_depend_on_the_pieces_read(
     tmp_path: Path, whole: pa.Table, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

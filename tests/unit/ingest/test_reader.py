@@ -59,6 +59,7 @@ def _rest(reader: SeriesReader, limit: int = 64) -> bytes:
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("restart", [False, True], ids=["running", "restarted"])
 @pytest.mark.parametrize("before", [0, 1, 5, 10_000], ids=lambda n: f"after {n} reads")
+@pytest.mark.sampled(3)
 def test_each_line_is_read_once_through(
     tmp_path: Path, change: Callable[[Path], None], restart: bool, before: int
 ) -> None:

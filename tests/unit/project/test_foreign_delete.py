@@ -84,6 +84,7 @@ def hwmark(lake, *words):
 
 
 @pytest.mark.parametrize("view", ["verdict", "hw", "isr", "sync", "regressions", "health", "loss"])
+@pytest.mark.sampled(3)
 def test_show(lakes, view):
     plain, deleted = (hwmark(lake, "show", view, "--since", "all", "--format", "json") for lake in lakes)
     assert deleted == plain
@@ -120,6 +121,7 @@ def test_alerts(lakes):
 
 
 @pytest.mark.parametrize("page", ["/", "/partitions", "/quality", "/api/v1/verdict", "/api/v1/partitions"])
+@pytest.mark.sampled(3)
 def test_pages(lakes, page):
     answers = []
     for lake in lakes:

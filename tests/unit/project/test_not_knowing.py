@@ -233,6 +233,7 @@ def hwmark(tmp_path, *words):
 
 
 @pytest.mark.parametrize("view", ["verdict", "health", "regressions"])
+@pytest.mark.sampled(3)
 def test_show_says_what_is_not_known(case, view, tmp_path):
     done = hwmark(tmp_path, "show", view)
     assert done.exit_code == 0
@@ -240,6 +241,7 @@ def test_show_says_what_is_not_known(case, view, tmp_path):
     assert [words for words in case.never if words in done.output] == []
 
 
+@pytest.mark.sampled(3)
 def test_check_says_it_too_and_fires(case, tmp_path):
     done = hwmark(tmp_path, "check")
     assert done.exit_code == 0

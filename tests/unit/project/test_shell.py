@@ -177,6 +177,7 @@ def test_sentences_are_folded_and_nothing_of_them_is_lost(width, tmp_path):
 
 
 @pytest.mark.parametrize("name", MODULES)
+@pytest.mark.sampled(3)
 def test_the_schema_in_words_fits_80_columns(width, name):
     width(80)
     lines = hwmark("schema", name).output.splitlines()

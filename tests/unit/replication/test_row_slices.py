@@ -57,6 +57,7 @@ def test_many_small_chunks_are_put_together():
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sampled(2)
 def test_encodings_chunks_and_slices_do_not_matter(seed):
     events = events_of(Cluster(seed, 80, losses=True).rows)
     expected = replay(events, Rules(replica_hw=True)).tables()
@@ -74,6 +75,7 @@ def test_encodings_chunks_and_slices_do_not_matter(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sampled(3)
 def test_numbers_that_fall_repeat_or_are_missing_give_the_facts_of_ordered_ones(seed):
     rows = Cluster(seed, 80).rows
     random = np.random.default_rng(seed)

@@ -83,6 +83,7 @@ def test_a_closing_row_takes_effect_behind_the_rows_that_it_names_however_rows_c
 
 
 @pytest.mark.parametrize("seed", range(20))
+@pytest.mark.sampled(3)
 def test_several_closing_rows_take_effect_one_after_the_other(seed):
     random, one = Random(seed), led()
     rows, batches = [], []

@@ -43,6 +43,7 @@ def grows(partition):
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.sampled(3)
 def test_a_lane_that_runs_out_of_slots_goes_on_with_more(partitions):
     events = table(*(grows(partition) for partition in range(partitions)))
     facts = replay(events)

@@ -135,6 +135,7 @@ def test_every_rule_of_the_simulator_has_a_partner_or_a_reason_to_have_none() ->
 @pytest.mark.parametrize("name", PAIRS)
 @settings(deadline=None)
 @given(data=st.data())
+@pytest.mark.sampled(3)
 def test_both_answer_the_same(name: str, data: st.DataObject) -> None:
     ours, theirs, arguments = PAIRS[name]
     given_both = [data.draw(argument) for argument in arguments]

@@ -59,6 +59,7 @@ def found_before(seed):
 
 
 @pytest.mark.parametrize("seed", [found_before(seed) for seed in seeds(25)])
+@pytest.mark.sampled(3)
 def test_so_it_is_in_clusters_that_do_what_real_ones_did(seed):
     """But for lines that never come, or come in another order: what is printed then is no more exact than that."""
     run = again(clocks_right(real_run_of(seed)), thread_overtakes=0.0, thread_stalls=0.0)

@@ -40,7 +40,7 @@ def assert_same(events: pa.Table, rules: Rules, random: Random, longest_ms: int)
     return len(events) - len(few)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", seeds(12))
 @pytest.mark.parametrize("level", [FULL, LEAN, INFO])
@@ -59,6 +59,7 @@ def test_incidents_have_runs_to_coalesce():
 
 
 @pytest.mark.parametrize("version", ["0.10", "2.8", "3.6", "4.1"])
+@pytest.mark.sampled(2)
 def test_the_rules_of_each_version(version):
     run = Simulate(
         topics="orders:2x3,clicks:3x3", load=BUSY, duration=25, version=version, fault=["8s freeze 3 for 9s"]

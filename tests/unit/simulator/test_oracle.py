@@ -89,7 +89,7 @@ MENDED = (
 """Seeds that found faults of the reconstruction, since mended, which the first ones do not show."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", [*seeds(50), *MENDED])
 def test_nothing_false_is_reported_and_no_loss_is_passed_over(seed, level):
@@ -97,7 +97,7 @@ def test_nothing_false_is_reported_and_no_loss_is_passed_over(seed, level):
         pytest.fail(wrong, pytrace=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("seed", [*seeds(50), *MENDED])
 def test_nor_where_rows_of_the_telemetry_are_lost(seed, level):

@@ -73,7 +73,7 @@ def test_what_samples_show_is_true(drawn, seed):
     assert losses_called_safe(facts, truth) == [], how
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("seed", seeds(4))
 @pytest.mark.parametrize("name", ["elect_outside", "lose_power", "kill_and_return", "roll"])
 def test_so_it_is_where_a_leader_is_elected_that_lacks_records(name, seed):

@@ -185,6 +185,7 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--load", "steady:1,records=0"], "records=0 cannot be; the nearest allowed is 1"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_cannot_be_is_refused_in_one_line_that_names_it(words, says):
     done = simulate("--lake", "lake", *words)
     assert done.exit_code == 2

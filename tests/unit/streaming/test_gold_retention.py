@@ -146,6 +146,7 @@ def test_a_table_of_an_earlier_version_gets_the_retention_once(tmp_path):
     assert lake.open(HEALTH).version() == version
 
 
+@pytest.mark.sampled(2)
 def test_the_log_of_gold_stays_short(lake, monkeypatch):
     """A checkpoint is made every hundred commits, and the commits before it go once they are old."""
     lake.open(HEALTH).alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
