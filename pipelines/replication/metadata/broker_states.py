@@ -85,13 +85,15 @@ def broker_states(
         asked[broker] = quiet if broker in silent else _ANSWERS
     heard = {broker for broker, known in answers.items() if known and _answered_last(known, rounds.get(broker))}
     alone = not heard | (rounds.keys() - answers.keys() - set(silent))
+    steady = min((one.since or 0 for one in asked.values() if one.state == "answers"), default=None)
     for broker in answers.keys() | logged.keys() | asked.keys():
         seen, log = asked.get(broker), logged.get(broker)
         if seen is None:
             found[broker] = _of_log(log)
             continue
         last = known[-1][0] if (known := answers.get(broker)) else 0
-        found[broker] = _unreached(seen, last, alone, changes=changes)
+        is_told = changes and steady is not None and steady <= (seen.since or 0)
+        found[broker] = _unreached(seen, last, alone, is_told=is_told)
         if log is not None:
             found[broker] = _both(found[broker], _of_log(log))
     return found
@@ -121,15 +123,18 @@ def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
     return _ANSWERS._replace(since=known[first][0])
 
 
-def _unreached(seen: BrokerNow, last: int, alone: bool, *, changes: bool) -> BrokerNow:
-    """A broker that does not answer: down, not reached from here, or nobody can tell; it was asked `last` then."""
+def _unreached(seen: BrokerNow, last: int, alone: bool, *, is_told: bool) -> BrokerNow:
+    """A broker that does not answer: down, not reached from here, or nobody can tell; it was asked `last` then.
+
+    `is_told`: a broker that answered all the while would have listed it no more, had it gone.
+    """
     if seen.state != "no_answer" or seen.since is None:
         return seen
     if alone:
         return seen._replace(state="unknown", reason=CUT_OFF)
     if seen.reason.endswith(NOT_LISTED):
         return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
-    if changes and last - seen.since > LISTED_US:
+    if is_told and last - seen.since > LISTED_US:
         listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
         return seen._replace(state="not_reached", reason=listed)
     return seen._replace(reason=f"does not answer ({seen.reason})")

@@ -59,6 +59,13 @@ def test_who_does_not_answer_and_is_listed_for_longer_than_two_sessions_is_not_r
     assert third(*[(ts, TIMED_OUT) for ts in (5, 10, 15, 20, 25)]) == ("not_reached", 5)
 
 
+def test_whom_nobody_listed_all_the_while_is_not_called_not_reached():
+    """The only other broker was gone, too, and came back: it was to list who was dead."""
+    missed = [(ts, TIMED_OUT) for ts in (5, 10, 15, 20, 25)]
+    found = states(b2=((0, "answers"), (10, REFUSED), (25, "answers")), b3=((0, "answers"), *missed))
+    assert found == {2: ("answers", 25), 3: ("no_answer", 5)}
+
+
 def test_who_answers_and_is_not_listed_may_be_cut_off_from_the_controllers():
     assert third((10, "answers, not listed")) == ("not_in_metadata", 10)
     assert third((10, "answers, not listed"), (15, "answers")) == ("answers", 15)
