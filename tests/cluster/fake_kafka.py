@@ -132,6 +132,8 @@ class FakeCluster:
         self.voters = dict.fromkeys(self.brokers, 0)
         """Milliseconds by which each voter of the controllers' quorum is behind; the first one leads it."""
         self.cluster_id = "fake"
+        self.invented = 0
+        """So many more brokers, that are nowhere, stand in the metadata."""
         self.groups: dict[str, FakeGroup] = {}
         self.versions = dict(VERSIONS)
         self.host = self.advertised_host = "127.0.0.1"
@@ -266,6 +268,10 @@ class _Connection(AdminAnswers):
             place(version=version, node_id=b.broker_id, host=self.cluster.advertised_host, port=b.port, rack=b.rack)
             for b in self.cluster.brokers.values()
             if b.up and (b.listed or b is self.broker)
+        ]
+        brokers += [
+            place(version=version, node_id=1_000 + k, host=f"nowhere-{k}.invalid", port=9, rack=None)
+            for k in range(self.cluster.invented)
         ]
         return MetadataResponse(
             version=version,

@@ -1,12 +1,13 @@
 """A watcher beside brokers that do what brokers do: leaders move, topics come and go, brokers hang."""
 
+import threading
 import time
 
 import pytest
 
 from generators.cluster import controllers
 from generators.cluster import watcher as watcher_module
-from generators.cluster.asking.decoded import TopicFilter
+from generators.cluster.asking.decoded import MOST_BROKERS, TopicFilter
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.asking.round import Pace
 from generators.cluster.watch import watch
@@ -266,6 +267,20 @@ def test_a_wrong_answer_ends_the_connection_and_not_the_watcher(cluster, tmp_pat
         cluster.brokers[3].garbage = b""
         watcher.rounds(3)
     assert watcher.error is None
+
+
+@pytest.mark.parametrize("count", [500, 5_000])
+def test_brokers_that_are_only_listed_cost_no_threads(cluster, tmp_path, count):
+    """5,000 invented ones made 5,019 threads."""
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1)
+        before = threading.active_count()
+        cluster.invented = count
+        if count > MOST_BROKERS:
+            words = "its metadata are not believed: brokers has 5,003 entries, at most 2,000 are asked"
+            watcher.until(lambda: watcher.noted(words))
+        watcher.rounds(1, 3)
+        assert threading.active_count() < before + 10
 
 
 def test_the_broker_that_describes_hangs_and_another_does(cluster, tmp_path):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import chain
@@ -11,6 +12,7 @@ from uuid import UUID
 
 import numpy as np
 
+from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.metadata.lists import I32, I64, Lists
 from generators.cluster.metadata.partitions import BrokerAddress, Partitions, Topics
 from schemas.replication_events import as_int
@@ -53,7 +55,9 @@ class Described:
 
 
 def described(response: Any, topics: TopicFilter) -> Described:
-    """A Metadata answer as columns: topics by name, partitions by number."""
+    """A Metadata answer as columns: topics by name, partitions by number. Raises NotAnswering naming a wrong field."""
+    if wrong := next(_wrong_fields(response), None):
+        raise NotAnswering(f"its metadata are not believed: {wrong}")
     refused = {t.name: t.error_code for t in response.topics if t.error_code and t.name and t.error_code != _LEADERLESS}
     wanted = [t for t in response.topics if t.name and t.name not in refused and topics.wants(t.name, t.is_internal)]
     wanted.sort(key=lambda topic: topic.name)
@@ -75,6 +79,42 @@ def described(response: Any, topics: TopicFilter) -> Described:
         cluster_id=response.cluster_id or "",
     )
     return Described(partitions, refused)
+
+
+MOST_BROKERS = 2_000
+"""More than any cluster has: each that hosts something watched is a thread and a connection."""
+_HOST = re.compile(r"[0-9A-Za-z_.:%-]{1,255}")
+_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def _wrong_fields(response: Any) -> Iterator[str]:
+    """The fields of a Metadata answer with values that no broker of Kafka has."""
+    brokers, topics = response.brokers, response.topics
+    if brokers is None or topics is None:
+        yield f"{'brokers' if brokers is None else 'topics'} is null"
+        return
+    if len(brokers) > MOST_BROKERS:
+        yield f"brokers has {len(brokers):,} entries, at most {MOST_BROKERS:,} are asked"
+    for one in brokers:
+        if one.node_id < 0:
+            yield f"node_id of a broker is {one.node_id}"
+        if not _HOST.fullmatch(one.host or ""):
+            yield f"host of broker {one.node_id} is {str(one.host)[:80]!r}"
+        if not 0 < one.port < 1 << 16:
+            yield f"port of broker {one.node_id} is {one.port}"
+    for topic in topics:
+        if topic.error_code not in (0, _LEADERLESS):
+            continue
+        if not _NAME.fullmatch(topic.name or "") or topic.partitions is None:
+            nothing = " without partitions" if topic.partitions is None else ""
+            yield f"name of a topic is {str(topic.name)[:80]!r}{nothing}"
+        for one in topic.partitions or ():
+            wrong = {
+                "partition_index": one.partition_index < 0, "leader_id": one.leader_id < -1,
+                "replica_nodes": one.replica_nodes is None, "isr_nodes": one.isr_nodes is None,
+            }  # fmt: skip
+            yield from (f"{name} of {topic.name}-{one.partition_index} is {getattr(one, name)}"
+                        for name, is_wrong in wrong.items() if is_wrong)  # fmt: skip
 
 
 _LEADERLESS = 5

@@ -46,17 +46,22 @@ class BrokerLink:
     def __init__(self, address: BrokerAddress, security: Security, timeout_s: float) -> None:
         self.address, self._security = address, security
         self._timeout_ms = self._limit_ms = round(timeout_s * 1000)
-        self._net = NetworkSelector(client_id=CLIENT_ID, slow_task_threshold_secs=0)
-        self._manager = self._new_manager()
         self._refused: tuple[float, Exception] | None = None
         self._last_error: Exception | None = None
         self._work: Future | None = None
         self.described: tuple[Any, Any] | None = None
         """The last answer about the cluster's metadata, in bytes, and what it says."""
-        self._net.start()
+        self._is_open = False
 
     def begin(self, work: Callable[..., Awaitable[Any]], *arguments: Any, done: Callable[[], None]) -> Future:
-        """Start `work(self, *arguments)` on the link's thread; `done` is called there when it has ended."""
+        """Start `work(self, *arguments)` on the link's thread; `done` is called there when it has ended.
+
+        A broker that is never asked costs no thread and no socket.
+        """
+        if not self._is_open:
+            self._net = NetworkSelector(client_id=CLIENT_ID, slow_task_threshold_secs=0)
+            self._manager, self._is_open = self._new_manager(), True
+            self._net.start()
         self._work = self._net.call_soon_with_future(work, self, *arguments)
         self._work.add_both(lambda _: done())
         return self._work
@@ -104,6 +109,8 @@ class BrokerLink:
 
     def close(self) -> None:
         """Give up what is under way, and end the thread; does not wait for a name that is being resolved."""
+        if not self._is_open:
+            return
         self._net.call_soon_threadsafe(self._manager.close)
         self._net.stop(timeout_ms=50)
 
