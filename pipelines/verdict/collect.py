@@ -100,6 +100,7 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
         )
         for name in sorted(names)
     ]  # fmt: skip
+    records = [replace(one, unheard={**judged.late(one, limits, now), **one.unheard}) for one in records]
     quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
     lost = replace(wanted, since=not_told(lake, wanted.since))

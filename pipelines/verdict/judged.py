@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.verdict import words
-from pipelines.verdict.records import ClusterRecord, Limits, NotUnderstood, Source, State
+from pipelines.verdict.records import LATE, ClusterRecord, Limits, NotUnderstood, Source, State, Unheard
 
 ANEW = "anew"
 """The kind of gap where a source's numbers start anew inside an epoch: nothing of what it reports since counts."""
@@ -24,6 +24,8 @@ class Judged:
     text: str
     answered: timedelta | None = None
     """How old the oldest of the last answers to a watcher is."""
+    age: timedelta | None = None
+    """How old what is said of partitions is: answers that `run` has not read say nothing of them."""
     unanswered: frozenset[int] = frozenset()
     """Brokers that only watchers tell of, and whose last answer is too old for a claim of the present."""
 
@@ -35,7 +37,9 @@ def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     state = State.NOT_JUDGED if out else State.OK
     quiet = silent(record, limits, now)
     said = _not_judged(record, behind, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
-    told = ended(record), quiet, "; ".join(said), answers_age(record, now)
+    answered = answers_age(record, now)
+    age = answered if answered is None or record.judged_to is None else max(answered, now - record.judged_to)
+    told = ended(record), quiet, "; ".join(said), answered, age
     return Judged(state, record.judged_to, *told, frozenset(unanswered(record, limits, now)))
 
 
@@ -59,6 +63,16 @@ def unanswered(record: ClusterRecord, limits: Limits, now: datetime) -> set[int]
     last = {b: max((s for s in record.sources if s.broker_id == b), key=_told) for b in _brokers(record)}
     watched = {b: one for b, one in last.items() if one.watched and not ended(record)}
     return {b for b, one in watched.items() if now - one.reported_to > holds(one, limits)}
+
+
+def late(record: ClusterRecord, limits: Limits, now: datetime) -> dict[int, Unheard]:
+    """The brokers whose last answer is too old for a claim of the present; none if the watcher tells nothing at all."""
+    last: dict[int, datetime] = {}
+    for source in record.sources:
+        if source.watched:
+            last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
+    found = unanswered(record, limits, now)
+    return {} if found >= last.keys() else {b: Unheard(LATE, last[b], "") for b in found - record.unheard.keys()}
 
 
 def holds(source: Source, limits: Limits) -> timedelta:

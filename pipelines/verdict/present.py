@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import Judged
-from pipelines.verdict.records import ClusterRecord, Condition, Limits, PartitionGroup, State
+from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State
 from schemas.levels import POLLED
 
 STATES = {
@@ -121,10 +121,10 @@ def unanswering(brokers: Sequence[int], record: ClusterRecord) -> str:
     """`broker 3 does not answer since …`, with the word for it where that is the same of all."""
     states = {record.unheard[broker].state for broker in brokers}
     since = min((one.since for b in brokers if (one := record.unheard[b]).since), default=None)
-    verb = {"down": "is down", "not_reached": "is not reached from here"}.get(
+    verb = {"down": "is down", "not_reached": "is not reached from here", LATE: "has not answered"}.get(
         next(iter(states)) if len(states) == 1 else "", "does not answer"
     )
-    verb = verb if len(brokers) == 1 else verb.replace("is ", "are ").replace("does ", "do ")
+    verb = verb if len(brokers) == 1 else verb.replace("is ", "are ").replace("does ", "do ").replace("has ", "have ")
     return f"{words.brokers(brokers)} {verb} since {words.clock(since)}"
 
 
@@ -147,15 +147,10 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
 
 def _unanswered(leaders: Sequence[int], record: ClusterRecord, judged: Judged) -> str:
     """Who told nothing of late: brokers, or the watcher that asks them."""
-    last: dict[int, datetime] = {}
-    for source in record.sources:
-        if source.watched:
-            last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
-    if not last.keys() >= set(leaders):
-        return f"{words.brokers(leaders)} stopped reporting"
-    if len(last) > 1 and judged.unanswered >= last.keys():
-        return f"the watcher has told nothing since {words.clock(max(last.values()))}"
-    return f"{words.brokers(leaders)} last answered at {words.clock(min(last[b] for b in leaders))}"
+    told = [source.reported_to for source in record.sources if source.watched and source.broker_id in judged.unanswered]
+    if judged.unanswered >= set(leaders) and leaders:
+        return f"the watcher has told nothing since {words.clock(max(told))}"
+    return f"{words.brokers(leaders)} stopped reporting"
 
 
 def _leaders(groups: Iterable[PartitionGroup]) -> list[int]:
@@ -190,7 +185,7 @@ def _sound(record: ClusterRecord, judged: Judged) -> str:
     if any(not level for level in record.levels):
         return f"{partitions}, every replica in the ISR; at level 0 nothing shows who holds a HW back"
     if POLLED in record.levels:
-        ago = f", {words.span(judged.answered)} ago at most" if judged.answered is not None else ""
+        ago = f", {words.span(judged.age)} ago at most" if judged.age is not None else ""
         return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered{ago}"
     return f"{partitions}, all in sync"
 

@@ -69,9 +69,13 @@ class Source:
         return self.source_id.startswith(WATCHER)
 
 
+LATE = "late"
+"""The state of a broker whose last answer is older than two of its rounds, while others answer."""
+
+
 @dataclass(frozen=True)
 class Unheard:
-    """A broker that does not answer a watcher: its state in `gold/brokers`, since when, and how that is known."""
+    """A broker that does not answer a watcher: its state in `gold/brokers` or LATE, since when, how that is known."""
 
     state: str
     since: datetime | None

@@ -14,7 +14,10 @@ _IS = {
     Condition.OFFLINE: "offline",
     Condition.UNDER_MIN_ISR: "under_min_isr",
     Condition.HELD_BACK: f"stalled_ms > {STALLED_MS}",
-    Condition.UNDER_REPLICATED: "under_replicated OR (cardinality(ar) > 1 AND array_has_any(ar, unheard))",
+    Condition.UNDER_REPLICATED: (
+        "under_replicated OR (cardinality(ar) > 1 AND array_has_any(ar, unheard) AND "
+        "NOT coalesce(array_has(unheard, leader_id), false))"
+    ),
     Condition.OUT_OF_SYNC: "cardinality(out_of_sync) > 0",
 }
 _WHO = {

@@ -162,12 +162,22 @@ def test_where_no_broker_answers_any_more_the_watcher_is_blamed_before_run_has_r
     assert said_beside(tmp_path, *rows)[0].startswith("when last judged, ")
 
 
+def test_what_run_has_not_read_makes_what_is_said_of_partitions_no_newer(tmp_path):
+    """Brokers answered 2 s ago, and `run` has come to 105."""
+    rounds = [reported(108, broker, "holds 10 s", "progress") for broker in (1, 2, 3)]
+    assert said_beside(tmp_path, *rounds)[0].endswith("as last answered, 5 s ago at most")
+
+
 def test_a_leader_whose_last_round_holds_no_longer_is_unknown(tmp_path):
     rounds = [reported(106, broker, "holds 10 s", "progress") for broker in (1, 2, 3)]
     assert said_beside(tmp_path, *rounds, now=116)[0].startswith("OK: 3 partitions")
     later = [reported(112, broker, "holds 10 s", "progress", number=1) for broker in (1, 2)]
-    unknown, *_ = said_beside(tmp_path / "later", *rounds, *later, now=117)
-    assert unknown.startswith(f"UNKNOWN: broker 3 last answered at {SINCE_106}: how 2 of 3 partitions stand")
+    unknown, risk = said_beside(tmp_path / "later", *rounds, *later, now=117)
+    assert unknown.endswith("is not known; before, 2 partitions were in sync")
+    assert risk.startswith(
+        f"AT RISK: broker 3 has not answered since {SINCE_106}: 1 of 3 partitions has a replica less"
+    )
+    assert unknown.startswith(f"UNKNOWN: broker 3 has not answered since {SINCE_106}: how 2 of 3 partitions stand")
 
 
 def test_the_newest_word_on_the_controllers_counts_with_its_own_time(tmp_path):

@@ -245,10 +245,12 @@ DEAD = {3: Unheard("no_answer", at(5), "does not answer (refused)")}
 
 
 def test_ok_at_level_1_carries_the_age_of_the_oldest_answer():
-    (sentence,) = part("present", WATCHED)
+    read = replace(WATCHED, judged_to=at(20))
+    (sentence,) = part("present", read)
     assert sentence.startswith("OK: 4 partitions, ")
     assert sentence.endswith(", as last answered, 8 s ago at most")
-    dead = replace(WATCHED, sources=(*WATCHED.sources[:2], replace(WATCHED.sources[2], reported_to=at(-900))))
+    assert part("present", replace(WATCHED, judged_to=at(5)))[0].endswith("20 s ago at most"), "so far `run` has read"
+    dead = replace(read, sources=(*WATCHED.sources[:2], replace(WATCHED.sources[2], reported_to=at(-900))))
     assert "7 s ago at most" in part("present", replace(dead, unheard=DEAD))[0]
 
 
