@@ -48,6 +48,11 @@ class ParseReport:
     first_line: str = ""
     """The line as the file has it, for a message that nothing was understood."""
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether there are lines, and none was understood: then they tell of no time up to which all was told."""
+        return self.lines > 0 and not (self.understood or self.aside)
+
     def count(self, lines: Array, decisions: Array, loggers: list[str]) -> None:
         """Count decided lines; `loggers` are the names behind their numbers."""
         kinds = np.bincount(lines["kind"], minlength=DUMPED + 1)

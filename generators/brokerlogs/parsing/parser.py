@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -16,49 +15,23 @@ from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.snapshots import dump, load, pack, unpack
 from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.forms.translation import Translation
-from generators.brokerlogs.messages.broker_state import Line
-from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.messages.coverage import Shown
-from generators.brokerlogs.messages.lifecycle import LINE_NUMBERS
-from generators.brokerlogs.messages.truncations import MOVING_THREAD
 from generators.brokerlogs.parsing.parse_report import ParseReport
-from generators.brokerlogs.parsing.rare_lines import PREFIX, RareLines
+from generators.brokerlogs.parsing.rare_lines import RareLines
+from generators.brokerlogs.parsing.row_builder import RowBuilder
 from generators.brokerlogs.scanning.fetch_grouping import STATE, decide
-from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines, Memory, append_frequent
-from generators.brokerlogs.scanning.line_record import DUMPED, RARE, TRUNCATING
+from generators.brokerlogs.scanning.frequent_events import SOURCE, GroupedLines
 from generators.brokerlogs.scanning.masking import masked_line
 from generators.brokerlogs.scanning.overlong import WholeLines
 from generators.brokerlogs.scanning.scanner import Scanner
 from schemas.coverage import HW
 from schemas.levels import LEAN
-from schemas.replication_events import as_int
 
 _KILLED_HINT = "it was killed, or its log4j2 stops at SIGTERM (shutdownHook: disable)"
 
 
 def _timestamp(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _head(buf: np.ndarray, message: int) -> bytes:
-    """A line up to its message, where that is not too long."""
-    before: bytes = buf[max(0, message - 200) : message].tobytes()
-    return before[before.rfind(b"\n") + 1 :]
-
-
-class RareLine(NamedTuple):
-    """A line that is read by regular expression, and what was decided of it."""
-
-    message: int
-    end: int
-    ts: int
-    kind: int
-    place: int
-    logger: int
-    level: int
-    fetch: int
-    pause: int
-    """Time (ms) of the last line before the last silence, -1 where there was none."""
 
 
 class SourceParser:
@@ -231,6 +204,15 @@ class SourceParser:
         parser._translation.load(stored)
         return parser
 
+    def continue_from(self, blob: bytes) -> tuple[SourceParser, list[str]]:
+        """The parser of this snapshot, with the clock offsets and time zone of this one, and what that changes."""
+        parser = self.restore(blob)
+        parser.clock_offsets, before = self.clock_offsets, parser.timezone
+        if before == self.timezone:
+            return parser, []
+        parser.timezone = self.timezone
+        return parser, [f"{self.source_id}: its times were read as {before} so far, as {self.timezone} from here on"]
+
     def _read(self, data: bytes, last: bool) -> pa.Table:
         buf = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(buf == 10)
@@ -243,7 +225,9 @@ class SourceParser:
         rest = int(lines["start"][stop]) if stop < len(lines) else len(data)
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:]
-        events = self._build_events(GroupedLines(buf, lines, decisions), stop, before)
+        grouped = GroupedLines(buf, lines, decisions)
+        rows = RowBuilder(grouped, self._partitions, self._rare, self._scanner.loggers, self._source)
+        events = rows.build(stop, before, self._topic_ids)
         self.report.count(lines[:stop], decisions[:stop], self._scanner.loggers)
         latest = int(lines["ts"][:stop].max(initial=0))
         if (traced := decisions["level"][:stop] >= LEAN).any():
@@ -253,74 +237,3 @@ class SourceParser:
             self.low_watermark, latest * 1000, events.subtract_clock_offsets(self.clock_offsets) * 1000
         )
         return events.table(self.cluster, self.source_id) if events.count else EVENTS.empty_table()
-
-    def _build_events(self, grouped: GroupedLines, count: int, before: int) -> EventBuilder:
-        """Rows of the first `count` lines: frequent ones by kernel, up to and including each line that is rare.
-
-        `before` is the time (ms) of the line before them.
-        """
-        decided, decisions = grouped.lines[:count], grouped.decisions[:count]
-        events = EventBuilder(2 * count + 64, self._partitions, self._topic_ids)
-        breaks = (decisions["lost"] != 0) | (decisions["start"] != 0)
-        rare = np.flatnonzero((decided["kind"] >= RARE) | breaks)
-        opens = breaks[rare] | (decisions["fetch"][rare] >= 0)
-        pauses = self._rare.lifecycle.pauses(decided["ts"], before, rare)
-        columns = [decided[name][rare] for name in RareLine._fields[:6]] + [
-            decisions[name][rare] for name in ("level", "fetch")
-        ]
-        rare_lines = map(RareLine._make, zip(*(column.tolist() for column in (*columns, pauses)), strict=True))
-        start = 0
-        for k, by_kernel, line in zip(rare.tolist(), opens.tolist(), rare_lines, strict=True):
-            if breaks[k]:
-                self._on_break(decisions[k], line.pause)
-            if k > start or by_kernel:
-                self._append_frequent(grouped, start, k + 1, events)
-            if line.kind >= RARE:
-                self._append_rare(grouped.buf, line, events)
-            start = k + 1
-        self._append_frequent(grouped, start, count, events)
-        return events
-
-    def _on_break(self, decision: np.void, pause: int) -> None:
-        if decision["lost"]:
-            self._rare.on_missing_lines()
-        if decision["start"]:
-            self._rare.on_start_sign(LINE_NUMBERS, pause)
-
-    def _append_frequent(self, grouped: GroupedLines, start: int, stop: int, events: EventBuilder) -> None:
-        events.reserve(4 * (stop - start) + int(grouped.lines["count"][start:stop].sum()))
-        memory = Memory(self._partitions.state, self._partitions.leos, self._source)
-        events.count = append_frequent(grouped, start, stop, events.rows, events.count, memory)
-
-    def _append_rare(self, buf: np.ndarray, rare_line: RareLine, events: EventBuilder) -> None:
-        """Append the rows of a line that the kernel does not read."""
-        text, place = buf[rare_line.message : rare_line.end].tobytes().decode("utf-8", "replace"), rare_line.place
-        if rare_line.kind == DUMPED:
-            self._cap_level(self._rare.read_dumped(Line(rare_line.ts, 0, METADATA_LOG, -1, text), events))
-            return
-        match, directory, moves = PREFIX.match(text), None, False
-        if match:
-            if directory := match["dir"]:
-                moves = MOVING_THREAD in _head(buf, rare_line.message)
-            self._learn_broker(match)
-            place = self._partitions.place_of(match["log"]) if match["log"] else place
-            text = text[match.end() :]
-        logger = self._scanner.loggers[rare_line.logger]
-        if self._rare.is_start(logger, text, rare_line.pause):
-            self._source["capped"][0] = 0
-        level = 0 if self._source["capped"][0] else rare_line.level
-        cut = rare_line.fetch if rare_line.kind == TRUNCATING else -1
-        line = Line(rare_line.ts, level, int(self._source["broker"][0]), place, text, cut, directory, moves)
-        self._cap_level(self._rare.read(logger, line, events))
-
-    def _learn_broker(self, match: re.Match[str]) -> None:
-        ids = (value for name, value in match.groupdict().items() if name.startswith("b") and value)
-        if (broker := as_int(next(ids, ""))) is not None:
-            self._source["broker"][0] = broker
-        if match["epoch"]:
-            self._rare.controller.epoch = int(match["epoch"])
-
-    def _cap_level(self, understood: bool) -> None:
-        """From a line of evidence in an unknown wording on, the source counts as level 0."""
-        if not understood:
-            self._source["capped"][0] = 1

@@ -31,7 +31,7 @@ class Failures:
         """A reading failed, which counts as so many that did."""
         failure = self._failures.setdefault(key, _Failure(reason))
         before, failure.rounds = failure.rounds, failure.rounds + rounds
-        delay = self._retry_s * 2.0 ** (failure.rounds - 1)
+        delay = self._retry_s * 2.0 ** min(failure.rounds - 1, 16)
         failure.again = self._clock() + min(delay, LONGEST_DELAY_S)
         if before < ROUNDS <= failure.rounds:
             self._fresh.append(reason)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
-from generators.brokerlogs.discovery.codecs import plain_name
-from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
-from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole, line_number
+from generators.brokerlogs.tailing.file_choice import FileChoice
+from generators.brokerlogs.tailing.open_file import OpenFile, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.told_lines import (
     Digests,
@@ -24,9 +23,6 @@ from generators.brokerlogs.tailing.told_lines import (
     line_digests,
 )
 from pipelines.printable import printable
-
-NOWHERE = (-1, -1)
-"""Stands for the file that held the line told last, once that file has other content."""
 
 
 class SeriesReader:
@@ -52,14 +48,9 @@ class SeriesReader:
     ) -> None:
         self.series, self.told, self.mine = series, told, mine
         self.at_end = self.blocked = False
-        self.older: list[Older] = list(position.older) if position else []
-        self.older_readers: list[SeriesReader] = []
-        self._only, self._stop, self._failures = only, stop, Failures(retry_s)
-        self._seen: dict[Identity, Seen] = dict(position.seen) if position else {}
-        self._end = position.end if position else None
+        self._only, self._stop = only, stop
+        self._files = FileChoice(Failures(retry_s), position, only)
         self._number = position.number if position else -1
-        self._examined: dict[Identity, Examined] = {}
-        self._located = False
         self._file: OpenFile | None = None
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
@@ -67,11 +58,25 @@ class SeriesReader:
         self._missing: str | None = None
 
     @property
+    def older(self) -> list[Older]:
+        """Where unknown lines lie before those that were told."""
+        return self._files.older
+
+    @property
+    def older_readers(self) -> list[SeriesReader]:
+        """The readers of these; may be set."""
+        return self._files.older_readers
+
+    @older_readers.setter
+    def older_readers(self, readers: list[SeriesReader]) -> None:
+        self._files.older_readers = readers
+
+    @property
     def read_position(self) -> ReadPosition | None:
         """Where the next read begins; None before the first line."""
-        if not self.mine.count and not self._seen:
+        if not self.mine.count and not self._files.seen:
             return None
-        return ReadPosition(self.mine.count, self._end, self._number, dict(self._seen), tuple(self.older))
+        return ReadPosition(self.mine.count, self._files.end, self._number, dict(self._files.seen), tuple(self.older))
 
     @property
     def torn(self) -> int:
@@ -81,7 +86,7 @@ class SeriesReader:
     @property
     def reading(self) -> Identity | None:
         """The file that it reads on as that grows."""
-        return self._end if self._located else None
+        return self._files.end if self._files.located else None
 
     def take_messages(self) -> list[str]:
         """What is wrong with files, each message once."""
@@ -90,7 +95,7 @@ class SeriesReader:
 
     def take_unread(self) -> list[str]:
         """Why files are left for later, each once."""
-        return self._failures.take()
+        return self._files.failures.take()
 
     def missing(self) -> str | None:
         """Why lines are missing before those just read, returned once."""
@@ -99,8 +104,13 @@ class SeriesReader:
 
     def forget_end(self) -> None:
         """Read on with the files that are not known: what followed the last line told is gone."""
-        self._file, self._end, self._number = None, None, -1
-        self._examined.clear()
+        self._file, self._number = None, -1
+        self._files.forget_end()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it holds a file open."""
+        return self._file is not None
 
     def close(self) -> None:
         """Close the file; the next read opens it again."""
@@ -116,7 +126,7 @@ class SeriesReader:
             if lines := self._read_on(limit):
                 return lines
             if not self._pending and not self._advance(limit):
-                self.at_end = self._older_are_told()
+                self.at_end = self._files.older_are_told()
                 return b""
 
     def _read_on(self, limit: int) -> bytes:
@@ -126,9 +136,9 @@ class SeriesReader:
             self._pending = b""
             if file.bytes.error or not file.is_intact(len(data)):
                 if file.bytes.error:
-                    self._failures.add(file.entry.key, file.bytes.error)
+                    self._files.failures.add(file.entry.key, file.bytes.error)
                 else:
-                    self._seen.pop(file.entry.key, None)
+                    self._files.seen.pop(file.entry.key, None)
                 self._file = None
             elif not data:
                 if lines := self._fresh(file, file.last_lines(), ended=True):
@@ -165,7 +175,7 @@ class SeriesReader:
         lines = tell(file, lines, digests)
         file.run, file.begins = runs[-1] if runs and runs[-1].end == len(digests) else None, False
         if not file.older:
-            self._seen[file.entry.key] = file.seen()
+            self._files.seen[file.entry.key] = file.seen()
         return lines
 
     def _unknown(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> bytes:
@@ -175,7 +185,7 @@ class SeriesReader:
         for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
             between = lines[bounds[at] : bounds[run.begin]]
             if between and not file.older:
-                told.append(self._tell(file, between, digests[at : run.begin]))
+                told.append(self._tell(file, between, digests[at : run.begin], seam=at > 0))
             elif between:
                 begin = file.offset - len(lines) + int(bounds[at])
                 file.note(begin, begin + len(between), line_number(between))
@@ -185,158 +195,92 @@ class SeriesReader:
                 file.older = not continues and (file.older or self._only is not None)
         return b"".join(told)
 
-    def _tell(self, file: OpenFile, lines: bytes, digests: Digests) -> bytes:
-        """Add lines to those told; returns them behind the torn one of the file before, unless they have it whole."""
+    def _tell(self, file: OpenFile, lines: bytes, digests: Digests, *, seam: bool = False) -> bytes:
+        """Add lines to those told; returns them behind the torn one of the file before, unless they have it whole.
+
+        `seam`: lines that were told stand before them in this piece.
+        """
         torn, self._torn = self._torn, b""
         if len(torn) > 1 and lines.startswith(torn[:-1]):
             torn = b""
         if torn:
             self.mine.append(line_digests(torn))
-        if file.begins:
+        if file.begins or file.run or seam:
             self.mine.starts.append(self.mine.count)
-        self._end = file.entry.key
+        self._files.end = file.entry.key
         self.mine.append(digests)
         self._number = line_number(lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :])
         return torn + lines
 
     def _on_end(self, file: OpenFile) -> None:
         """The end of a file was seen."""
-        key, seen, run = file.entry.key, file.seen_whole(), file.run
+        key, seen, run, files = file.entry.key, file.seen_whole(), file.run, self._files
         if file.bytes.damage and not file.offset:
-            self._failures.add(key, file.bytes.damage, ROUNDS)
+            self._files.failures.add(key, file.bytes.damage, ROUNDS)
             return
-        self._failures.end(key)
-        if file.bytes.damage and self._seen.get(key) != seen:
+        self._files.failures.end(key)
+        if file.bytes.damage and files.seen.get(key) != seen:
             self._messages.append(file.bytes.damage)
             self._missing = self._missing or file.bytes.damage
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
-        if holds_end and not (self._located and file.older):  # of a log and its copy the log, which goes on
-            self._end, file.older = key, False
+        if holds_end and not (files.located and file.older):  # of a log and its copy the log, which goes on
+            files.end, file.older = key, False
         if file.never_told and file.entry.offered and self._only is None:
-            self._examined[key] = Examined(seen, tuple(file.never_told), file.first_number)
+            files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number)
         if not file.older or not file.never_told:
-            self._seen[key] = seen
+            files.seen[key] = seen
         elif self._only is not None:
-            self._examined[key] = Examined(seen, (), -1)
+            files.examined[key] = Examined(seen, (), -1)
 
     # -- from file to file
 
     def _advance(self, limit: int) -> bool:
         """Open what is to be read next; False where there is nothing."""
-        folder = self.series.folder
+        folder, files = self.series.folder, self._files
         try:
             entries = self.series.entries()
         except OSError as error:
             name = printable(str(error.filename or folder))
-            self._failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
+            self._files.failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
             self.blocked = True
             return False
-        self._failures.end(folder)
-        at = self._where(entries)
-        if at is not None and not self._located:  # the others are looked at again, one by one
-            self._examined = {key: examined for key, examined in self._examined.items() if key == self._end}
-        self._located = at is not None
-        if at is not None:
-            self._publish()
-        skipped: str | None = None
-        for entry, older in self._targets(entries, at):
-            if not self._failures.waits(entry.key):
-                self._missing = self._missing or skipped
-                return self._enter(entry, entries, limit, older=older)
-            left = self._failures.is_told(entry.key)
-            if not left and (not older or not self._located):
-                self.blocked = True
-                return False
-            skipped = skipped or (None if older else left)
-        self.blocked = skipped is not None
-        if self._end is not None and at is None and not self.blocked and self._only is None:
+        self._files.failures.end(folder)
+        files.locate(entries, self._file)
+        if (choice := files.choose(entries, self._file)) is not None:
+            self._missing = self._missing or choice.skipped
+            return self._enter(choice.entry, entries, limit, older=choice.older)
+        self.blocked = files.blocked
+        if files.end is not None and not files.located and not self.blocked and self._only is None:
             return self._on_lost_end(entries, limit)
         return False
 
-    def _where(self, entries: Sequence[Entry]) -> int | None:
-        """Find the file that holds the line told last; None where it is not known, or not there any more."""
-        for k, entry in enumerate(entries):
-            if entry.key == self._end:
-                if self._file and self._file.entry.key == entry.key and not self._file.older:
-                    self._file.entry = entry
-                    return k
-                seen, waits = self._seen.get(entry.key), self._failures.waits(entry.key)
-                data = LogBytes(entry.path) if seen and not waits else None
-                if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
-                    return k
-                self._seen.pop(entry.key, None)
-                self._end = NOWHERE
-        return None
-
-    def _targets(self, entries: Sequence[Entry], at: int | None) -> Iterator[tuple[Entry, bool]]:
-        """The files to be read, in order, and whether their unknown lines are older than those told last."""
-        if at is not None:
-            end = entries[at]
-            seen = self._seen[end.key]
-            is_open = self._file is not None and self._file.entry.key == end.key
-            torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
-            if not is_open and (torn or end.live or not is_whole(end, seen)):
-                yield end, False
-            if self._only is None:
-                yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
-            if self._only is None and self._older_are_told():
-                taken = {reader.reading for reader in self.older_readers}
-                older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
-                yield from ((entry, True) for entry in older if self._is_unknown(entry))
-        elif self._end is not None:
-            yield from ((entry, True) for entry in entries if self._is_unknown(entry))
-        elif self._only is not None:
-            yield from ((entry, False) for entry in entries if entry.key == self._only[:2] and self._is_unknown(entry))
-        else:
-            offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
-            yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
-
-    def _older_are_told(self) -> bool:
-        """Whether the lines of files looked at that are older were read."""
-        readers = self.older_readers
-        return len(readers) >= len(self.older) and all(reader.at_end for reader in readers)
-
-    def _is_unknown(self, entry: Entry) -> bool:
-        examined = self._examined.get(entry.key)
-        if examined and (self._only is not None or is_whole(entry, examined.seen)):
-            return False
-        return not is_whole(entry, self._seen.get(entry.key))
-
     def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool) -> bool:
         """Open a file, once all of the one before is read; True."""
-        file = self._file
-        if file and not older and file.entry.key == self._end != entry.key:
+        file, end = self._file, self._files.end
+        if file and not older and file.entry.key == end != entry.key:
             self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
             if self._pending:
                 return True
             self._torn = file.torn_line()
-        before = next((one for one in entries if one.key == self._end), entry)
+        before = next((one for one in entries if one.key == end), entry)
         if not older and min(before.number, entry.number) >= 0 and abs(before.number - entry.number) > 1:
             self._missing = self._missing or f"the files between {before.path.name} and {entry.path.name} are gone"
-        seen = self._seen.get(entry.key) if entry.key == self._end and not older else None
+        seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
         offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
-        if self._only is not None and self._end is None:
+        if self._only is not None and end is None:
             offset = self._only.begin
         opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
         self._file = None if opened.bytes.error else opened
         if opened.bytes.error:
-            self._failures.add(entry.key, opened.bytes.error)
+            self._files.failures.add(entry.key, opened.bytes.error)
         return True
-
-    def _publish(self) -> None:
-        """The end of what was told is found: unknown lines of files before it are older."""
-        for key, examined in self._examined.items() if self._only is None else ():
-            self.older.extend(Older(*key, begin) for begin in examined.never_told)
-            self._seen[key] = examined.seen
-        if self._only is None:
-            self._examined.clear()
 
     def _on_lost_end(self, entries: Sequence[Entry], limit: int) -> bool:
         """The lines told last are in no file: read on where the numbers of the lines do. Raises PositionLost."""
-        unknown = [self._examined[entry.key] for entry in entries if entry.key in self._examined]
         if not entries:
             return False
-        if not unknown or self._number < 0 or unknown[0].number != self._number + 1:
+        number = self._files.first_number(entries)
+        if self._number < 0 or number != self._number + 1:
             raise PositionLost
         self.forget_end()
         return self._advance(limit)

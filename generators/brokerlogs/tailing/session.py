@@ -19,6 +19,7 @@ from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.chunks import BrokerSettings
+from generators.brokerlogs.tailing.open_files import OpenFiles
 from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pipelines.lake.bronze import Layout
 
 ROUND_BYTES = 64 << 20
+LEAST_CHUNK = 256 << 10
+"""Sources share what is read ahead, but no piece is shorter: the state before each piece is kept with it."""
 PERIOD_S = 1.0
 
 States = Mapping[str, Mapping[str, Any]]
@@ -68,6 +71,7 @@ class TailerFactory:
     options: ReadOptions = ReadOptions()
     follow: bool = False
     stop: threading.Event = field(default_factory=threading.Event)
+    open_files: OpenFiles = field(default_factory=OpenFiles)
 
     def tailers(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tailer]:
         """Tailers of those sources of `found` that are `new`, each from its state."""
@@ -110,7 +114,7 @@ class TailerFactory:
             settings=settings,
             state=state,
             follow=self.follow,
-            chunk=CHUNK,
+            open_files=self.open_files,
             stop=self.stop.is_set,
         )
 
@@ -154,8 +158,9 @@ class IngestSession:
         if not tailers:
             return
         self.tailers.extend(tailers)
+        limit = min(CHUNK, max(LEAST_CHUNK, ROUND_BYTES // len(self.tailers)))
         for tailer in self.tailers:
-            folder = tailer.source.series.folder
+            tailer.limit, folder = limit, tailer.source.series.folder
             tailer.siblings = [
                 other
                 for other in self.tailers
@@ -182,32 +187,28 @@ class IngestSession:
                     self.add_tailers(self.factory.older_tailers(tailer))
                 ended = done(self.tailers) or stop()
             self.bytes += current.bytes
+            if ended and not stop():
+                self._add_unread(current)
+                self._add_common_ends(current)
             if current.rows or current.bytes:
                 yield current
-        if not stop() and (last := self._unread()).rows:
-            yield last
-        if not stop() and (last := self._common_ends()).rows:
-            yield last
 
     def _is_full(self, current: Round, seconds: float) -> bool:
         """Whether a round is long enough, or has as many bytes as are committed at once."""
         is_late = seconds >= PERIOD_S and (self.factory.follow or not current.rows)
         return is_late or (bool(current.rows) and current.bytes >= ROUND_BYTES)
 
-    def _unread(self) -> Round:
-        """What was not read of sources that have no rows, at the latest time that is known."""
-        current, ts = Round(), max((tailer.max_ts for tailer in self.tailers), default=0)
+    def _add_unread(self, current: Round) -> None:
+        """Add what was not read of sources that have no rows, at the latest time that is known."""
+        ts = max((tailer.max_ts for tailer in self.tailers), default=0)
         for tailer in self.tailers:
             current.add(tailer, tailer.unread_rows(ts or int(tailer.source.series.written() * 1e6)))
-        return current
 
-    def _common_ends(self) -> Round:
-        """That logs which were read to their ends have told all up to the end of those beside them."""
-        current = Round()
+    def _add_common_ends(self, current: Round) -> None:
+        """Add that logs which were read to their ends have told all up to the end of those beside them."""
         for tailer in self.tailers:
             if writer(tailer.source.source_id) == tailer.source.source_id:
                 current.add(tailer, tailer.common_end())
-        return current
 
     def following(
         self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int, goes_on: Callable[[], bool]
@@ -228,7 +229,8 @@ class IngestSession:
                 yield current
                 if monotonic() - began >= PERIOD_S:
                     break
-            heartbeats = self._unread()
+            heartbeats = Round()
+            self._add_unread(heartbeats)
             for tailer in self.tailers:
                 heartbeats.add(tailer, tailer.heartbeat_rows(grace_ms * 1000 // 2))
             if heartbeats.rows:

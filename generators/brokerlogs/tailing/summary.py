@@ -149,8 +149,8 @@ def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
     summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
     summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
     summary.examples, summary.first_line = report.examples, report.first_line
-    summary.tells_nothing = tailer.tells_nothing
-    summary.form, summary.left_out = tailer.parser.form, 0 if tailer.follow else len(tailer.left_out)
+    summary.tells_nothing = tailer.parser.report.tells_nothing
+    summary.form, summary.left_out = tailer.parser.form, 0 if tailer.follow else len(tailer.missing.left_out)
 
 
 def _unreadable(source: SourceSummary) -> str:

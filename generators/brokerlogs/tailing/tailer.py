@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from time import monotonic
@@ -17,23 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 from generators.brokerlogs.discovery.sources import Source
-from generators.brokerlogs.events.event_rows import EVENTS
-from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.chosen_files import LineGrades
 from generators.brokerlogs.tailing.chunks import BrokerSettings, Chunk
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
-from generators.brokerlogs.tailing.progress import (
-    are_holes,
-    earliest,
-    interleave,
-    progress,
-    quiet_seconds,
-    running_time,
-)
+from generators.brokerlogs.tailing.missing_lines import MissingLines
+from generators.brokerlogs.tailing.open_files import OpenFiles
+from generators.brokerlogs.tailing.progress import earliest, running_time
 from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
+from generators.brokerlogs.tailing.source_time import SourceTime
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
 
 CHUNK = 8 << 20
@@ -64,19 +58,18 @@ class Tailer:
         state: Mapping[str, Any] | None = None,
         follow: bool = False,
         chunk: int = CHUNK,
+        open_files: OpenFiles | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
         self.siblings: list[Tailer] = []
         self.messages: list[str] = []
         self.finished = False
-        """Readers that there are of older lines in its files."""
-        self._make_parser, self._limit, self._stop = make_parser, chunk, stop
-        self._defaults: dict[str, Any] = dict(defaults or {})
-        self._heartbeat = Heartbeat()
-        self._flushed = False
+        self.limit, self._make_parser, self._open_files = chunk, make_parser, open_files
+        self.time = SourceTime({}, dict(defaults or {}))
+        self._heartbeat, self._flushed = Heartbeat(), False
         self._lost_since: float | None = None
-        self._notes: list[tuple[str, str]] = []
+        self.missing = MissingLines(state.get("unread", ()) if state else ())
         self._chunks: deque[Chunk] = deque()
         state = dict(state or {})
         stored = ReadPosition.from_json(state["place"]) if state.get("place") else None
@@ -88,31 +81,19 @@ class Tailer:
         self.reader = SeriesReader(source.series, told, self.lines, stored, only=only, retry_s=retry_s, stop=stop)
         self._start(state)
         self.report_before = deepcopy(self.parser.report)
-        self._unread: list[str] = list(state.get("unread", ()))
-        self.left_out = set[str]()
-        """Why files were not read by this call."""
         if only is None:
-            self._note_unread(source.unread)
+            self.missing.add_unread(source.unread)
         if self.numbering.epoch and not stored:
-            self._notes.append(("lost", "an unknown number of lines: the stored position of this log was damaged"))
+            self.missing.add_lost("the stored position of this log was damaged")
 
     def _start(self, state: dict[str, Any]) -> None:
         self.parser = self._make_parser()
         if "parser" in state:
-            asked, self.parser = self.parser, self.parser.restore(b64decode(state["parser"]))
-            self.parser.clock_offsets, before = asked.clock_offsets, self.parser.timezone
-            if before != asked.timezone:
-                self.parser.timezone = asked.timezone
-                self.messages.append(
-                    f"{self.source.source_id}: its times were read as {before} so far, as {asked.timezone} from here on"
-                )
+            self.parser, changes = self.parser.continue_from(b64decode(state["parser"]))
+            self.messages.extend(changes)
         self.numbering = Numbering(**state.get("numbers", {}))
-        self._has_rows = self.numbering.following > 0
-        """Whether a row of this incarnation was read: what is missing before its first one stands before that."""
-        self.max_ts: int = state.get("high", 0)
-        self.progress_ts: int = state.get("progressed", 0)
-        self._after_hole: bool = state.get("hole", False)
-        self._defaults = state.get("like", self._defaults)
+        self._has_rows = self.numbering.following > 0  # of this incarnation: what is missing stands before its first
+        self.time = SourceTime(state, self.time.defaults)
         self._settings_digest: str | None = state.get("settings")
         self._skip: int = state.get("skip", 0)
         self.grades = LineGrades(self.source.source_id, state.get("voice", {}), state.get("spans", ()))
@@ -121,13 +102,7 @@ class Tailer:
         """Read the files of this source, which is the same one with more or fewer folders."""
         self.reader.series = source.series
         self.source = replace(self.source, series=source.series)
-        self._note_unread(source.unread)
-
-    def _note_unread(self, reasons: Sequence[str]) -> None:
-        self.left_out.update(reasons)
-        fresh = [reason for reason in reasons if reason not in self._unread]
-        self._unread.extend(fresh)
-        self._notes.extend(("unread", reason) for reason in fresh)
+        self.missing.add_unread(source.unread)
 
     def as_json(self) -> dict[str, Any]:
         """The state after the last row taken, as a JSON value."""
@@ -140,15 +115,17 @@ class Tailer:
             "parser": b64encode(parser).decode(),
             "skip": first.taken if first else self._skip,
             "numbers": self.numbering.as_json(),
-            "high": self.max_ts,
-            "progressed": self.progress_ts,
-            **({"hole": True} if self._after_hole else {}),
-            "like": self._defaults,
+            **self.time.as_json(),
             "settings": self._settings_digest,
             "voice": self.grades.steps,
             "spans": self.grades.spans,
-            "unread": self._unread,
+            "unread": self.missing.unread,
         }
+
+    @property
+    def max_ts(self) -> int:
+        """The greatest time (us) of the rows taken, 0 before the first one."""
+        return self.time.max_ts
 
     @property
     def drained(self) -> bool:
@@ -164,23 +141,25 @@ class Tailer:
         """Read and parse the next piece, to be called once all rows are taken; returns its number of bytes."""
         read_position, before, waited = self.reader.read_position, self.parser.snapshot(), self.reader.at_end
         try:
-            data = self.reader.read(self._limit)
+            data = self.reader.read(self.limit)
             self._lost_since = None
+            if self._open_files is not None:
+                self._open_files.use(self.reader)
         except PositionLost:
             return self._lost()
         self.messages.extend(self.reader.take_messages())
         unread = self.reader.take_unread()
         self.messages.extend(f"{reason}, left for later" for reason in unread)
-        self._note_unread(unread)
-        if missing := self.reader.missing():
-            self._notes.append(("lost", f"an unknown number of lines: {missing}"))
+        self.missing.add_unread(unread)
+        if why := self.reader.missing():
+            self.missing.add_lost(why)
         if data:
             rows = self._parse(data)
             self._heartbeat.on_lines(rows["ts"][0].value if waited and rows.num_rows else None)
             self._append_chunk(rows, read_position, before)
         elif not self.follow and not self.finished and self.reader.at_end:
             self._finish()
-        elif self._notes and self.max_ts:
+        elif self.missing.notes and self.max_ts:
             self._flush()
         return len(data)
 
@@ -194,8 +173,7 @@ class Tailer:
         return pa.concat_tables([*noted, *first, rows])
 
     def _take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
-        notes, self._notes = self._notes, []
-        return [self.parser.note(kind, detail, before) for kind, detail in notes]
+        return [self.parser.note(kind, detail, before) for kind, detail in self.missing.take()]
 
     def _lost(self) -> int:
         """Wait a while for a rotation to be completed, then treat the files as another log."""
@@ -213,7 +191,7 @@ class Tailer:
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
         self.reader.forget_end()
-        self._notes.append(("lost", "an unknown number of lines: the last ones told are in none of the files"))
+        self.missing.add_lost("the last ones told are in none of the files")
 
     def _finish(self) -> None:
         """Nothing more will come: decide what is open, but leave a line that a broker may still be writing."""
@@ -257,8 +235,8 @@ class Tailer:
                 end = chunk.taken
             taken.extend(self._emit(chunk, end))
             if end < chunk.rows.num_rows:
-                earliest_row = earliest(chunk.rows.slice(chunk.taken), self.max_ts)
-                return taken + self._quiet_progress(min(horizon, earliest_row))
+                horizon = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.max_ts))
+                return taken + self.time.quiet_rows(horizon, self.parser.shown)
             self._chunks.popleft()
         return taken
 
@@ -266,33 +244,13 @@ class Tailer:
         rows = chunk.rows.slice(chunk.taken, end - chunk.taken)
         if not rows.num_rows:
             return []
-        self._update_defaults(rows)
-        kept, messages = self.grades.own_rows(
-            interleave(rows, self.max_ts, self._defaults, self.parser.shown, after_hole=self._after_hole),
-            [tailer.grades for tailer in self.siblings],
-        )
+        between = self.time.interleave(rows, self.parser.shown)
+        kept, messages = self.grades.own_rows(between, [tailer.grades for tailer in self.siblings])
         self.messages.extend(messages)
         first = self._settings_events(rows["ts"][0].value)
-        self._after_hole = bool(are_holes(rows)[-1])
-        self.max_ts, self.progress_ts, chunk.taken = max(self.max_ts, int(chunk.running[end - 1])), 0, end
+        self.time.advance(rows, int(chunk.running[end - 1]))
+        chunk.taken = end
         return [*first, kept] if kept.num_rows else first
-
-    def _quiet_progress(self, until: int) -> list[pa.Table]:
-        """Progress rows for the quiet seconds after the last row, before `until` (us)."""
-        stamps = quiet_seconds(self.max_ts, until if self.max_ts else 0)
-        return self._progress(stamps) if len(stamps) > 1 else []
-
-    def _progress(self, stamps: np.ndarray) -> list[pa.Table]:
-        stamps = stamps[stamps > self.progress_ts]
-        if not len(stamps) or not self._defaults:
-            return []
-        rows = progress(stamps, self._defaults, EVENTS, self.parser.shown, self.max_ts or int(stamps[0]))
-        self.max_ts = self.progress_ts = int(stamps[-1])
-        return [rows]
-
-    def _update_defaults(self, rows: pa.Table) -> None:
-        names = ("cluster", "source_id", "broker_id", "level")
-        self._defaults = {name: rows[name][rows.num_rows - 1].as_py() for name in names}
 
     def _settings_events(self, ts: int) -> list[pa.Table]:
         """The broker's settings as rows, at the source's first row and whenever they have changed."""
@@ -302,9 +260,8 @@ class Tailer:
         return [self.settings.events(max(ts, self.max_ts))]
 
     def progress_rows(self, ts: int = 0) -> list[pa.Table]:
-        """Progress rows up to `ts` (us), or to the low watermark; none where that is not later than the last."""
-        ts = max(ts, self.max_ts, self.parser.low_watermark)
-        return self._progress(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)))
+        """Progress rows up to `ts` (us), or to the low watermark; none if that is not later than the last."""
+        return self.time.rows_up_to(max(ts, self.parser.low_watermark), self.parser.shown)
 
     def common_end(self) -> list[pa.Table]:
         """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
@@ -312,27 +269,19 @@ class Tailer:
         They were offered together: a log that ends before the others has printed nothing since.
         """
         family = [self, *self.siblings]
-        if not all(one.finished and one.drained for one in family) or self._defaults.get("broker_id") == METADATA_LOG:
-            return []
-        ts = max(one.max_ts for one in family)
-        return self._progress(np.array([ts])) if self.max_ts and ts > self.max_ts else []
+        ended = all(one.finished and one.drained for one in family)
+        return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """What was not read of a source that has no rows to say so between, as rows of the time `ts` (us)."""
         report = self.parser.report
-        if report.lines > self.report_before.lines and self.tells_nothing:
-            self._note_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
-        if not self._notes or self._has_rows or not self.drained or not (self.finished or self.reader.at_end):
+        if report.lines > self.report_before.lines and report.tells_nothing:
+            self.missing.add_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
+        if not self.missing.notes or self._has_rows or not self.drained or not (self.finished or self.reader.at_end):
             return []
         self.parser.low_watermark, self._has_rows = max(self.parser.low_watermark, ts), True
-        self.max_ts = self.progress_ts = max(self.max_ts, ts)
+        self.time.set(max(self.max_ts, ts))
         return self._take_notes()
-
-    @property
-    def tells_nothing(self) -> bool:
-        """Whether it has lines, and none that was understood: then it tells of no time up to which it told all."""
-        report = self.parser.report
-        return report.lines > 0 and not (report.understood or report.aside)
 
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
         """Rows of a source at the end of its live log that no event brings about.
@@ -340,10 +289,11 @@ class Tailer:
         While it is silent: those that its parser holds back, and a progress row, at the present time where lines arrive
         within `allowed_us` of being written. While its lines are no events: progress rows up to them.
         """
-        if not self.reader.at_end or self.reader.blocked or self.tells_nothing:
+        if not self.reader.at_end or self.reader.blocked or self.parser.report.tells_nothing:
             return []
         if not self._heartbeat.silent:
-            return self._quiet_progress(self.parser.low_watermark) if self.max_ts else self.progress_rows()
+            quiet, shown = self.parser.low_watermark, self.parser.shown
+            return self.time.quiet_rows(quiet, shown) if self.max_ts else self.progress_rows()
         if not self._flushed:
             self._flush()
         until = self._heartbeat.quiet_until(allowed_us)

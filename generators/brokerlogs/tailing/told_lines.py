@@ -64,7 +64,7 @@ class Stretch:
         self.first, self.count = first, first + len(self._digests)
         """Numbers of the first line that is remembered, and of the next one to come."""
         self.starts = list(starts)
-        """Numbers of lines with which a file began."""
+        """Numbers of lines with which a file began, or what was not told of one."""
 
     def append(self, digests: Digests) -> None:
         """Add lines at the end."""
@@ -141,11 +141,11 @@ class Told:
                 for run in found
             ):
                 continue
-            run = _extended(digests, line, stretch, number, ends[id(stretch)])
-            if _is_evidence(digests, run, begins):
-                found.append(run)
+            found.append(_extended(digests, line, stretch, number, ends[id(stretch)]))
         for run in sorted(found, key=lambda run: run.begin - run.end):
-            runs.extend(_trimmed(run, runs))
+            seam = run.begin in {0 if begins or after else -1, *(other.end for other in runs)}
+            if _is_evidence(digests, run, seam=seam):
+                runs.extend(_trimmed(run, runs))
         return sorted(runs)
 
     def _index(self) -> None:
@@ -204,11 +204,14 @@ def _extended(digests: Digests, line: int, stretch: Stretch, number: int, end: i
     return Run(line - back, line + forward, stretch, number - back)
 
 
-def _is_evidence(digests: Digests, run: Run, begins: bool) -> bool:
-    """Whether the lines of the run are the same lines, and not others that are equal."""
+def _is_evidence(digests: Digests, run: Run, *, seam: bool) -> bool:
+    """Whether the lines of the run are the same lines, and not others that are equal.
+
+    A single line is if it stands at a `seam`, the beginning of a file or the end of another run, there and here.
+    """
     if run.end - run.begin > 1:
         return bool((digests[run.begin : run.end] & 1 == 0).any())
-    return run.end > run.begin and begins and run.begin == 0 and run.at in run.stretch.starts
+    return run.end > run.begin and seam and run.at in run.stretch.starts
 
 
 def _trimmed(run: Run, others: Sequence[Run]) -> list[Run]:

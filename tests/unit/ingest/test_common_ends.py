@@ -44,6 +44,7 @@ def test_a_log_that_ends_before_those_beside_it_has_printed_nothing_since(tmp_pa
     found = ends(tmp_path / "lake")
     assert found["state-change.log"] == (55, ["terms"])
     assert found["server.log"][0] == 55
+    assert len(list((tmp_path / "lake/bronze/replication_events/_delta_log").glob("*1.json"))) == 1  # with the rows
 
 
 def test_what_is_not_offered_any_more_tells_no_further(tmp_path):

@@ -98,6 +98,11 @@ class Directory(RuleBasedStateMachine):
             states.append((stored, reader.mine.until(stored.count if stored else 0)))
         self._start(states)
 
+    @rule(which=st.integers(0, 9))
+    def close(self, which: int) -> None:
+        """Others are read meanwhile, and no more files may be open."""
+        self.readers[which % len(self.readers)].close()
+
     # -- the writer
 
     @rule(count=st.integers(1, 6), back=st.sampled_from([0, 0, 0, 3_600_000]))
@@ -226,6 +231,26 @@ class Directory(RuleBasedStateMachine):
 
 def _content(path: Path) -> bytes:
     return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+
+
+def test_a_last_line_that_was_told_alone_is_known_where_its_copy_ends_with_it() -> None:
+    one = Directory()
+    one.write_torn(29)
+    one.write(2, 3_600_000)
+    one.poll(50, 3)
+    one.rotate(truncate=False)
+    one.write(5, 3_600_000)
+    one.compress(0)
+    one.restart()
+    one.rotate(truncate=True)
+    one.poll(300, 1)
+    one.restart()
+    one.write_torn(15)
+    one.write(5, 0)
+    one.rotate(truncate=False)
+    one.compress(1)
+    one.poll(50, 1000)
+    one.teardown()
 
 
 @pytest.mark.long

@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_read_is_not_at_its_end(tmp_path: Path, code: int,
     live.write_bytes(A)
     reader = reader_of(tmp_path)
     now = [0.0]
-    reader._failures = Failures(1.0, lambda: now[0])
+    reader._files.failures = Failures(1.0, lambda: now[0])
     read = rest(reader)
     rotate(live)
     live.write_bytes(B)
@@ -285,6 +285,17 @@ def test_a_file_that_cannot_be_read_is_not_at_its_end(tmp_path: Path, code: int,
     assert read + rest(reader) == A + B
     assert not reader.blocked
     assert not reader.take_unread()
+
+
+def test_a_file_that_cannot_be_read_for_a_week_is_tried_each_minute() -> None:
+    now = [0.0]
+    failures = Failures(1.0, lambda: now[0])
+    for _ in range(7 * 24 * 60):
+        failures.add("a file", "away")
+        now[0] += 59
+        assert failures.waits("a file") is (_ > 5)
+        now[0] += 1
+    assert not failures.waits("a file")
 
 
 def test_a_folder_that_cannot_be_listed_ends_nothing(tmp_path: Path) -> None:

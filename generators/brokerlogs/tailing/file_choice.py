@@ -1,0 +1,137 @@
+"""The file of a series that is to be read next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from generators.brokerlogs.discovery.codecs import plain_name
+from generators.brokerlogs.discovery.log_file import LogBytes
+from generators.brokerlogs.discovery.log_series import Entry
+from generators.brokerlogs.discovery.walk import Identity
+from generators.brokerlogs.tailing.failures import Failures
+from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole
+from generators.brokerlogs.tailing.read_position import Examined, Older, ReadPosition
+
+if TYPE_CHECKING:
+    from generators.brokerlogs.tailing.reader import SeriesReader
+
+_NOWHERE = (-1, -1)
+"""Stands for the file that held the line told last, once that file has other content."""
+
+
+class Choice(NamedTuple):
+    """A file to read, whether its unknown lines are older than those told last, and why one before it is left out."""
+
+    entry: Entry
+    older: bool
+    skipped: str | None
+
+
+class FileChoice:
+    """How far each file of a series was read, and which is next; for `only` see SeriesReader.
+
+    `end` is the file that holds the line told last, `located` is True while that is there. `blocked` is True while a
+    file that comes next cannot be read.
+    """
+
+    def __init__(self, failures: Failures, position: ReadPosition | None, only: Older | None) -> None:
+        self.failures, self._only = failures, only
+        self.seen: dict[Identity, Seen] = dict(position.seen) if position else {}
+        self.end: Identity | None = position.end if position else None
+        self.older: list[Older] = list(position.older) if position else []
+        self.older_readers: list[SeriesReader] = []
+        self.examined: dict[Identity, Examined] = {}
+        self.located = self.blocked = False
+
+    def forget_end(self) -> None:
+        """Choose among the files that are not known: what followed the line told last is gone."""
+        self.end = None
+        self.examined.clear()
+
+    def locate(self, entries: Sequence[Entry], file: OpenFile | None) -> None:
+        """Look for the file with the line told last; `file` is the open one."""
+        found = self._is_there(entries, file)
+        if found and not self.located:  # the others are looked at again, one by one
+            self.examined = {key: examined for key, examined in self.examined.items() if key == self.end}
+        self.located = found
+        if found:
+            self._publish()
+
+    def choose(self, entries: Sequence[Entry], file: OpenFile | None) -> Choice | None:
+        """The next file; None where there is nothing, or it cannot be read now."""
+        skipped: str | None = None
+        self.blocked = False
+        for entry, older in self._targets(entries, file):
+            if not self.failures.waits(entry.key):
+                return Choice(entry, older, skipped)
+            left = self.failures.is_told(entry.key)
+            if not left and (not older or not self.located):
+                self.blocked = True
+                return None
+            skipped = skipped or (None if older else left)
+        self.blocked = skipped is not None
+        return None
+
+    def first_number(self, entries: Sequence[Entry]) -> int:
+        """The number (%sn) of the first line never told in the files looked at; -1 without."""
+        return next((self.examined[entry.key].number for entry in entries if entry.key in self.examined), -1)
+
+    def older_are_told(self) -> bool:
+        """Whether the lines of files looked at that are older were read."""
+        readers = self.older_readers
+        return len(readers) >= len(self.older) and all(reader.at_end for reader in readers)
+
+    def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
+        """Whether the file with the line told last still has what was read of it."""
+        entry = next((entry for entry in entries if entry.key == self.end), None)
+        if entry is None:
+            return False
+        if file and file.entry.key == entry.key and not file.older:
+            file.entry = entry
+            return True
+        seen, waits = self.seen.get(entry.key), self.failures.waits(entry.key)
+        data = LogBytes(entry.path) if seen and not waits else None
+        if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
+            return True
+        self.seen.pop(entry.key, None)
+        self.end = _NOWHERE
+        return False
+
+    def _targets(self, entries: Sequence[Entry], file: OpenFile | None) -> Iterator[tuple[Entry, bool]]:
+        """The files to be read, in order, and whether their unknown lines are older than those told last."""
+        if self.located:
+            at = next(k for k, entry in enumerate(entries) if entry.key == self.end)
+            end = entries[at]
+            seen = self.seen[end.key]
+            is_open = file is not None and file.entry.key == end.key
+            torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
+            if not is_open and (torn or end.live or not is_whole(end, seen)):
+                yield end, False
+            if self._only is None:
+                yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
+            if self._only is None and self.older_are_told():
+                taken = {reader.reading for reader in self.older_readers}
+                older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
+                yield from ((entry, True) for entry in older if self._is_unknown(entry))
+        elif self.end is not None:
+            yield from ((entry, True) for entry in entries if self._is_unknown(entry))
+        elif self._only is not None:
+            yield from ((entry, False) for entry in entries if entry.key == self._only[:2] and self._is_unknown(entry))
+        else:
+            offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
+            yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
+
+    def _is_unknown(self, entry: Entry) -> bool:
+        examined = self.examined.get(entry.key)
+        if examined and (self._only is not None or is_whole(entry, examined.seen)):
+            return False
+        return not is_whole(entry, self.seen.get(entry.key))
+
+    def _publish(self) -> None:
+        """The end of what was told is found: unknown lines of files before it are older."""
+        for key, examined in self.examined.items() if self._only is None else ():
+            self.older.extend(Older(*key, begin) for begin in examined.never_told)
+            self.seen[key] = examined.seen
+        if self._only is None:
+            self.examined.clear()
