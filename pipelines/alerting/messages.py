@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, LABELLED, AlertState
+from pipelines.alerting.state import END, LABELLED, AlertState, listed
 from pipelines.verdict import words
 
 LABELLED_TOPICS = 1000
@@ -46,14 +46,14 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
     if named_brokers := _brokers(conditions):
         found["brokers"] = ", ".join(map(str, named_brokers))
     if about is About.SOURCES:
-        return {**found, "sources": words.listed(named, LABELLED), "count": str(len(named))}
+        return {**found, "sources": listed(named), "count": str(len(named))}
     if about is About.CLUSTER:
         return found
     if about is About.CHANNEL:
-        return {**found, "channel": words.listed(named, LABELLED)}
-    found |= {"partitions": words.listed(named, LABELLED), "count": str(len(named))}
+        return {**found, "channel": listed(named)}
+    found |= {"partitions": listed(named), "count": str(len(named))}
     if over:
-        found |= {"over": words.listed(over, LABELLED), "over_count": str(len(over))}
+        found |= {"over": listed(over), "over_count": str(len(over))}
     topics = sorted({item.rpartition("-")[0] for item in named})
     found["topic" if len(topics) == 1 else "topics"] = words.listed(topics, LABELLED_TOPICS)
     if len(named) == 1:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipelines.verdict import words
 from schemas import alerts
 
+_COMMA = ",\N{NO-BREAK SPACE}"
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
 END = "end"
@@ -51,7 +53,7 @@ class AlertState:
     def names(self) -> set[str]:
         """The partitions or sources that it is or was about, as far as it names them."""
         labels = (self.labels.get(label, "") for label in ("partitions", "sources", "over"))
-        return {one for label in labels for one in label.split(", ") if one}
+        return {one.replace(_COMMA, ", ") for label in labels for one in label.split(", ") if one}
 
     def covers(self, items: Collection[str]) -> bool:
         """Whether it is or was about all of these partitions or sources, as far as it names them."""
@@ -65,6 +67,11 @@ class AlertState:
         """Whether only `last_ts` differs, which alone is no news."""
         mine = (self.episode, self.state, self.severity, self.summary, dict(self.labels))
         return mine == (other.episode, other.state, other.severity, other.summary, dict(other.labels))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as the text of a label; a comma inside a name, as a path may have, stands before a no-break space there."""
+    return words.listed([name.replace(", ", _COMMA) for name in names], LABELLED)
 
 
 def alert_id(rule: str, cluster: str, cause: str, subject: str) -> str:

@@ -205,6 +205,42 @@ def test_while_silver_is_made_anew_nothing_is_withdrawn(lake):
     assert all("; not known since " in a.summary for a in found)
 
 
+def test_a_table_that_is_another_one_now_is_read_whole_and_tells_nothing_twice(lake):
+    rows = [(hw_regressions, fall(0)), (partition_hw, freeze(0))]
+    for module, row in rows:
+        put(lake, module, row)
+    health(lake, 400)
+    assert told(evaluate(lake, now=at(400))) == [("loss", "firing"), ("under_min_isr", "firing")]
+    for module, row in rows:
+        before = DeltaTable(f"{lake}/{module.TABLE.path}").metadata().id
+        shutil.rmtree(f"{lake}/{module.TABLE.path}")
+        put(lake, module, row)
+        assert DeltaTable(f"{lake}/{module.TABLE.path}").metadata().id != before
+    written = stored(lake)
+    assert told(evaluate(lake, now=at(410))) == [("loss", "firing"), ("under_min_isr", "firing")]
+    assert stored(lake) == written
+    put(lake, partition_hw, freeze(5) | {"partition": 1})
+    (under,) = (a for a in evaluate(lake, now=at(420)) if a.rule == "under_min_isr")
+    assert under.labels["partitions"] == "orders-0, orders-1"
+
+
+def test_a_source_whose_name_has_a_comma_is_handled_by_its_name(lake):
+    from schemas import notes
+
+    name = "host/var/log/kafka, old/server.log"
+    health(lake, 0)
+    events(lake, progress(0, name))
+    (silent,) = evaluate(lake, now=at(900))
+    assert silent.names == {name}
+    note = {"cluster": "c", "handled": True, "text": "moved", "written_at": at(950), "incident_id": silent.alert_id}
+    put(lake, notes, note)
+    assert told(evaluate(lake, now=at(960))) == [("stale_source", "resolved")]
+    from pipelines.alerting.lookup import read_states
+    from pipelines.alerting.outbox import handled_sources
+
+    assert handled_sources(read_states(Lake(lake))) == {("c", name)}
+
+
 def test_a_loss_that_was_told_weeks_ago_is_not_told_again(lake):
     """A rebuild writes it anew, in batches or in one."""
     put(lake, hw_regressions, fall(0))
