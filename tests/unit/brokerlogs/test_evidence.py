@@ -8,6 +8,7 @@ import pytest
 from generators.brokerlogs.ingest import ingest_logs
 from generators.brokerlogs.messages.evidence import shape_of
 from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.tailing.missing_lines import MissingLines
 from generators.brokerlogs.tailing.summary import SourceSummary, count_lines
 from tests.unit.brokerlogs.log_lines import (
     CONTROLLER,
@@ -258,7 +259,7 @@ def test_counts_of_an_earlier_call_are_not_reported_again():
     again = SourceParser.restore(parser.snapshot())
     count_lines(
         summary,
-        SimpleNamespace(report_before=parser.report, parser=again, follow=False, left_out=set(), tells_nothing=False),
+        SimpleNamespace(report_before=parser.report, parser=again, follow=False, missing=MissingLines(())),
     )
     assert summary.shapes == {}
 
