@@ -124,18 +124,18 @@ _LAST = f"""
 SELECT cluster, source_id, broker_id, detail, max(ts) AS ts, last_value(level ORDER BY ts) AS level
 FROM t WHERE event_type = 'progress' AND {_VALID} GROUP BY cluster, source_id, broker_id, detail
 """
-_STATED = (
-    "SELECT {columns} FROM t WHERE event_type = 'broker_state' AND starts_with(source_id, {watcher}) AND ts >= {since}"
-)
+_STATED = f"""
+SELECT cluster, source_id, broker_id, detail, ts, event_type
+FROM t WHERE event_type = 'broker_state' AND {_VALID} AND ts >= {{since}}
+"""
 
 
 def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> list[Row]:
     """The last progress row of each source in a change, and what watchers were told of late."""
     names = ["cluster", "source_id", "broker_id", "detail"]
     if change.files is None:
-        since = instant(now - timedelta(seconds=HEARD_S))
-        stated = _STATED.format(columns=", ".join((*names, "ts", "event_type")), watcher=text(WATCHER), since=since)
-        return [*query(table, _LAST), *query(table, f"{stated} AND {_VALID}")]
+        stated = query(table, _STATED.format(since=instant(now - timedelta(seconds=HEARD_S))))
+        return [*query(table, _LAST), *(row for row in stated if by_watcher(row["detail"]))]
     import pyarrow.dataset as ds  # which takes a while: it has pandas imported
 
     every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, replication_events.ARROW))

@@ -141,6 +141,11 @@ def test_what_brokers_answered_after_run_wrote_last_counts(tmp_path, anew):
     assert risk.startswith(f"AT RISK: broker 3 does not answer since {SINCE_106}: 1 of 3 partitions")
 
 
+@pytest.mark.parametrize("anew", [True, False])
+def test_a_state_without_a_word_is_quarantine_and_no_answer(tmp_path, anew):
+    assert said_beside(tmp_path, reported(106, 3, None), anew=anew)[0].startswith("OK: 3 partitions")
+
+
 def test_one_missed_answer_changes_nothing_and_the_second_counts(tmp_path):
     assert said_beside(tmp_path, reported(106, 3, LATE))[0].startswith("OK: 3 partitions")
     rows = [reported(106, 3, LATE), reported(109, 3, LATE, number=1)]
