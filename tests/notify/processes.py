@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -65,14 +67,23 @@ receivers:
 """
 
 
-class Alertmanager:
-    """One that groups by cluster and notifies a receiver."""
+def shipped(receiver):
+    """The shipped configuration with intervals of half a second, and every receiver below the address of one."""
+    text = (Path(__file__).parents[2] / "conf/alertmanager-hwmark.yml").read_text()
+    head = re.sub(r"(group_\w+): \d+[sm]$", r"\1: 500ms", text.partition("\nreceivers:")[0], flags=re.MULTILINE)
+    head = head.replace("  receiver: team\n", "  receiver: team\n  group_wait: 500ms\n  group_interval: 500ms\n", 1)
+    each = (f"  - {{name: {n}, webhook_configs: [{{url: {receiver.url}/{n}}}]}}" for n in ("team", "oncall", "deadman"))
+    return "\n".join([head, "receivers:", *each, ""])
 
-    def __init__(self, folder, receiver):
+
+class Alertmanager:
+    """One that notifies a receiver: grouped by cluster, or as its configuration says."""
+
+    def __init__(self, folder, receiver, config=None):
         self.folder, self.receiver, self.port = folder, receiver, free_port()
         self.url, self.process = f"http://127.0.0.1:{self.port}", None
         folder.mkdir()
-        (folder / "am.yml").write_text(_CONFIG.format(url=f"{receiver.url}/hook"))
+        (folder / "am.yml").write_text(config or _CONFIG.format(url=f"{receiver.url}/hook"))
 
     def start(self):
         words = [ALERTMANAGER, f"--config.file={self.folder}/am.yml", f"--storage.path={self.folder}/data"]
@@ -110,8 +121,8 @@ class Alertmanager:
 
 
 @contextmanager
-def alertmanager(folder, receiver):
-    one = Alertmanager(folder, receiver)
+def alertmanager(folder, receiver, config=None):
+    one = Alertmanager(folder, receiver, config)
     one.start()
     try:
         yield one

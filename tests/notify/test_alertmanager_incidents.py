@@ -1,0 +1,100 @@
+"""A real Alertmanager with the shipped configuration: what it sends of one incident, and to whom."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.notify.processes import alertmanager, hwmark, needs_alertmanager, shipped
+from tests.unit.notify.notified import fresh, frozen, lost, settings
+from tests.unit.notify.receivers import receiver, until
+
+pytestmark = needs_alertmanager
+
+RULES = """\
+[under_min_isr]
+severity = "warning"
+[loss]
+resolve_after_s = 1
+"""
+
+
+@pytest.fixture
+def manager(tmp_path):
+    with receiver() as hook, alertmanager(tmp_path / "am", hook, shipped(hook)) as one:
+        yield one
+
+
+@pytest.fixture
+def look(manager, tmp_path):
+    """Looks at a lake whose cluster reports just now, and tells the Alertmanager."""
+    lake, rules = str(tmp_path / "lake"), tmp_path / "rules.toml"
+    rules.write_text(RULES)
+    config = settings(tmp_path, per="incident", alertmanagers=f'{{ am = {{ url = "{manager.url}" }} }}')
+    with open(config, "a") as more:
+        more.write(f'[owners]\n"o*" = {{ team = "data" }}\n[alerts]\nrules_file = "{rules}"\n')
+
+    def look():
+        fresh(lake)
+        hwmark("--lake", lake, "--config", config, "--once")
+
+    look.lake = lake
+    return look
+
+
+def got(manager, whom):
+    """The state, and the severities that fire, of each notification about an incident that a receiver got."""
+    each = [request.json for request in list(manager.receiver.requests) if request.path == f"/{whom}"]
+    return [
+        (one["status"], *sorted(alert["labels"]["severity"] for alert in one["alerts"] if alert["status"] == "firing"))
+        for one in each
+        if one["commonLabels"].get("alertname") == "HwmarkIncident"
+    ]
+
+
+def test_an_incident_is_opened_and_raised_by_one_notification_each(manager, look):
+    frozen(look.lake)
+    look()
+    until(lambda: got(manager, "team") == [("firing", "warning")])
+    lost(look.lake, 5, topic="orders", partition=0)
+    look()
+    until(lambda: got(manager, "oncall") == [("firing", "critical")])
+    alerts = [one for one in manager.ask("alerts") if one["labels"]["alertname"] == "HwmarkIncident"]
+    assert len({one["labels"]["incident"] for one in alerts}) == 1
+    states = {one["labels"]["severity"]: one["status"]["state"] for one in alerts}
+    assert states == {"critical": "active", "warning": "suppressed"}
+    assert {one["labels"]["owner"] for one in alerts} == {"data"}
+    assert "LOST prod: 180 offsets of orders" in {one["annotations"]["summary"] for one in alerts}
+    for _ in range(3):
+        look()
+    time.sleep(2)  # four intervals in which more could be sent
+    assert (len(got(manager, "team")), len(got(manager, "oncall"))) == (1, 1)
+
+
+def test_a_silence_of_an_incident_holds_while_it_grows(manager, look):
+    frozen(look.lake)
+    look()
+    until(lambda: got(manager, "team"))
+    (before,) = (one for one in manager.ask("alerts") if one["labels"]["alertname"] == "HwmarkIncident")
+    now = datetime.now(UTC)
+    silence = {
+        "matchers": [{"name": "incident", "value": before["labels"]["incident"], "isRegex": False}],
+        "comment": "known", "createdBy": "oncall", "startsAt": now.isoformat(),
+        "endsAt": (now + timedelta(hours=1)).isoformat(),
+    }  # fmt: skip
+    manager.ask("silences", silence)
+    frozen(look.lake, 398, partition=1)
+    look()
+    (after,) = (one for one in manager.ask("alerts") if one["labels"]["alertname"] == "HwmarkIncident")
+    assert (after["fingerprint"], after["status"]["state"]) == (before["fingerprint"], "suppressed")
+    assert after["annotations"]["summary"] != before["annotations"]["summary"]
+
+
+def test_one_that_restarts_is_told_again_of_what_is_open(manager, look):
+    frozen(look.lake)
+    look()
+    until(lambda: got(manager, "team"))
+    manager.stop()
+    manager.start()
+    look()
+    assert [one["labels"]["severity"] for one in manager.ask("alerts") if "incident" in one["labels"]] == ["warning"]
