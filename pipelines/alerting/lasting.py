@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pydantic.dataclasses import dataclass
+
 from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, items, missing_brokers, partition
 from pipelines.alerting.restarts import firing_time, quiet_for
-from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
+from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, LastingSettings, Seconds
 from pipelines.verdict.present import gone
 from pipelines.verdict.records import Condition as Standing
 from pipelines.verdict.records import State
@@ -33,17 +35,17 @@ _SPELLS = """
 ), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
-  SELECT h.cluster, h.topic, h.partition, h.topic_id, coalesce(f.ts, h.last_event_ts) AS replaced
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, len(h.ar) AS replicas, coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), ended AS (
-  SELECT spells.*, clock, coalesce(turned, CASE
+  SELECT spells.*, clock, replicas, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
   LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
   LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
-SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason,
+SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, replicas,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over
 FROM ended WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
@@ -105,13 +107,23 @@ WITH marks AS (
 )"""
 
 
+@dataclass(frozen=True, config=STRICT)
+class OfflineSettings(LastingSettings):
+    """Fires at once; for a partition of one replica, which any restart takes away, after `one_replica_s` seconds."""
+
+    for_s: Seconds = 0
+    one_replica_s: Seconds = 300
+
+
 def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
     """The states of these marks that lasted long enough; times in microseconds."""
 
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
-        lasts = settings.for_s * SECOND
+        alone = getattr(settings, "one_replica_s", settings.for_s)
+        least = min(settings.for_s, alone) * SECOND
         who = _REPLICA % "p.replica"
-        for row in evaluation.ask(marks + _SPELLS.format(who=who), lasting=lasts, rule=name):
+        for row in evaluation.ask(marks + _SPELLS.format(who=who), lasting=least, rule=name):
+            lasts = (alone if row["replicas"] == 1 else settings.for_s) * SECOND
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
             if fires <= row["last"]:
@@ -149,7 +161,7 @@ def _out_of_sync(conditions: Sequence[Condition]) -> str:
 RULES = (
     AlertRule(
         "offline",
-        LastingSettings(severity="critical"),
+        OfflineSettings(severity="critical"),
         _lasting(_NO_LEADER),
         _sentence(Standing.OFFLINE, State.OFFLINE),
         ("leaderships", "health"),

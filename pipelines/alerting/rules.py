@@ -94,7 +94,7 @@ def parse(sections: Mapping[str, Any], name: str = "alerts.toml") -> AlertRules:
     return rules
 
 
-_LASTING = ("for_s", "resolve_after_s")
+_LASTING = ("for_s", "one_replica_s", "resolve_after_s")
 
 
 class _Common(BaseModel):

@@ -2,12 +2,13 @@
 
 import pytest
 
-from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.rules import AlertRules, parse
 from tests.unit.alerting.evidence_rows import alert_states, at, evidence, rows, states
 
 pytestmark = pytest.mark.long
 
 AR = {"ar": [1, 2, 3]}
+FIVE_MINUTES = parse({"offline": {"for_s": 300}})
 
 
 def freeze(ts, isr=(1,), **more):
@@ -106,9 +107,23 @@ def test_replica_that_becomes_leader_is_out_of_sync_no_more():
     ],
 )  # fmt: skip
 def test_offline_for_five_minutes(leaders, clock, expected):
-    assert states(evidence(clock, leaderships=leaders)) == [
+    assert states(evidence(clock, leaderships=leaders), FIVE_MINUTES) == [
         ("offline", state, who, first, last) for state, who, first, last in expected
     ]
+
+
+@pytest.mark.parametrize(
+    ("ar", "clock", "fires"),
+    [
+        pytest.param([1, 2], 50, True, id="of two replicas, at once"),
+        pytest.param(None, 50, True, id="of replicas that nobody told, at once"),
+        pytest.param([1], 349, False, id="of one replica, not yet five minutes"),
+        pytest.param([1], 350, True, id="of one replica, after five minutes"),
+    ],
+)
+def test_offline_is_told_at_once_but_of_one_replica(ar, clock, fires):
+    found = evidence(clock, leaderships=[led(0, 1, 0), led(50, -1, 1)], health=[{"ar": ar}])
+    assert states(found) == [("offline", "firing", "broker 1", 50, clock)] * fires
 
 
 def test_offline_since_before_the_telemetry_is_told_by_the_present_state():
@@ -118,7 +133,8 @@ def test_offline_since_before_the_telemetry_is_told_by_the_present_state():
 
 def test_gold_that_knows_a_leader_ends_offline():
     found = evidence(900, leaderships=[led(0, 1, 0), led(5, -1, 1)], health=[{"offline": False, "last_event_ts": 60}])
-    assert states(found) == []
+    assert states(found) == [("offline", "resolved", "broker 1", 5, 60)]
+    assert states(found, FIVE_MINUTES) == []
 
 
 def test_a_broker_gone_is_one_alert_and_not_412():
