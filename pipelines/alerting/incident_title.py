@@ -26,7 +26,7 @@ def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) ->
     head = gravest(alerts)
     state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
     who = _who(head) if cluster else _listed(dict.fromkeys(map(_place, alerts)))
-    said = ", ".join(filter(None, (who, _number(head), "flapping" if flapping else "")))
+    said = ", ".join(filter(None, (who, *_causes(head), _number(head), "flapping" if flapping else "")))
     line = f"{state} {cut(cluster) or 'hwmark'}: {said}"
     return printable(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
 
@@ -43,6 +43,19 @@ def cut(name: str, length: int = NAME) -> str:
     """A name, without its middle where it is longer than so many characters."""
     half = (length - 1) // 2
     return name if len(name) <= length else f"{name[: length - 1 - half]}…{name[-half:]}"
+
+
+_CAUSES = {
+    "unclean_loss": "unclean election",
+    "committed_loss": "led on from below the HW",
+    "hw_moved_back": "HW moved back",
+}
+"""What a loss came of, by its class."""
+
+
+def _causes(alert: AlertState) -> list[str]:
+    """The causes of a loss; of what is no loss, none."""
+    return [_CAUSES[one] for one in alert.labels.get("cause", "").split(", ") if one in _CAUSES]
 
 
 def _who(alert: AlertState) -> str:
@@ -65,7 +78,8 @@ def _number(alert: AlertState) -> str:
     of = cut(each[0]) if len(each) == 1 else words.count(len(each), "topic")
     partitions, offsets = alert.size
     if offsets:
-        return f"{words.count(offsets, 'offset')} of {of}"
+        least = "" if alert.labels.get("proof") == "proven" else "at least "
+        return f"{least}{words.count(offsets, 'offset')} of {of}"
     return f"{words.count(partitions or 0, 'partition')} of {of}"
 
 

@@ -61,6 +61,7 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
     if loss := _weightiest(conditions):
         found["loss"] = loss
         found["offsets"] = str(sum(c.facts["lost_records"] or 0 for c in conditions))
+        found["proof"] = "proven" if all(c.facts["proof"] == "proven" for c in conditions) else "bounded"
     if ranges := [lost for c in conditions if (lost := lost_range(c))]:
         found["range" if len(ranges) == 1 else "ranges"] = words.listed(ranges, LABELLED)
     return found

@@ -64,7 +64,7 @@ def test_an_incident_is_opened_and_raised_by_one_notification_each(manager, look
     states = {one["labels"]["severity"]: one["status"]["state"] for one in alerts}
     assert states == {"critical": "active", "warning": "suppressed"}
     assert {one["labels"]["owner"] for one in alerts} == {"data"}
-    assert "LOST prod: 180 offsets of orders" in {one["annotations"]["summary"] for one in alerts}
+    assert "LOST prod: unclean election, 180 offsets of orders" in {one["annotations"]["summary"] for one in alerts}
     for _ in range(3):
         look()
     time.sleep(2)  # four intervals in which more could be sent

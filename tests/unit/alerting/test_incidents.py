@@ -184,8 +184,12 @@ def test_incidents_do_not_depend_on_when_they_are_looked_at():
 def test_the_line_of_an_incident_names_state_cluster_broker_and_number():
     (one,) = of(OFFLINE, state("under_min_isr", 10, "2", "orders-0, orders-1, audit-3"))
     assert one[-1].summary == "OFFLINE prod: broker 2, 1 partition of orders"
-    (one,) = of(LOST)
-    assert one[-1].summary == "LOST prod: 180 offsets of orders"
+    lost = state("loss", 40, offsets="180", proof="proven", cause="unclean_loss")
+    assert of(lost)[0][-1].summary == "LOST prod: unclean election, 180 offsets of orders"
+
+
+def test_the_line_of_a_loss_that_is_bounded_says_at_least():
+    assert of(LOST)[0][-1].summary == "LOST prod: at least 180 offsets of orders"
 
 
 def test_the_line_of_an_incident_is_short_whatever_the_names_are():
