@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
 from time import perf_counter
@@ -16,7 +16,7 @@ from pipelines.lake.versions import Versions
 from pipelines.metrics import families
 from pipelines.metrics.families.upkeep import Reading, unreadable
 from pipelines.metrics.health import Health, health, not_readable
-from pipelines.metrics.snapshot import Snapshot, read
+from pipelines.metrics.snapshot import Snapshot, evaluated, read
 from pipelines.metrics.totals import Running
 from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.source.closings import count_closings
@@ -94,7 +94,8 @@ class Exporter:
             self._snapshot = read(self.lake, limits, self.worst, self._running, now)
             self._reading = Reading(self._reading.readings + 1, perf_counter() - began)
             self._state, self._silent = (state, limits), _silent(self._snapshot, limits, now)
-        return limits, self._snapshot
+        # With nothing new an evaluation writes no table.
+        return limits, replace(self._snapshot, evaluated=evaluated(self.lake))
 
     def _look(self) -> tuple[object, ...]:
         """What differs whenever a reading would: versions of tables, how far the job is, what a drain closed."""

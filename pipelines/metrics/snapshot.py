@@ -12,6 +12,7 @@ from pipelines.lake.queries import VIEWS, Filter, Row, after, query
 from pipelines.metrics.totals import OPEN, Running, Totals
 from pipelines.verdict import ClusterRecord, Limits
 from pipelines.verdict.collect import survey
+from pipelines.verdict.sources import RECORD
 from schemas import broker_lag, broker_minute, brokers, minute_stats, partition_health, quality_results
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Snapshot:
     worst: tuple[Row, ...] = ()
     alerts: tuple[Row, ...] = ()
     checked: datetime | None = None
+    evaluated: datetime | None = None
     committed: datetime | None = None
     results: tuple[Row, ...] = ()
     brokers: tuple[Row, ...] = ()
@@ -88,6 +90,12 @@ def read(lake: Lake, limits: Limits, worst: int, running: Running, now: datetime
 def _rows(lake: Lake, table: Table, sql: str) -> list[Row]:
     found = lake.find(table)
     return [] if found is None else query(found, sql)
+
+
+def evaluated(lake: Lake) -> datetime | None:
+    """When (wall clock) the alert rules were last evaluated, by whatever command: when their step was recorded."""
+    found: datetime | None = lake.files().get_file_info(RECORD).mtime
+    return found
 
 
 def _committed(lake: Lake) -> datetime | None:

@@ -33,9 +33,12 @@ def sender(url: Secret, channel: str) -> Callable[[Notice], None]:
         except UsageError as error:
             raise NotAccepted(str(error)) from None
         # PagerDuty's key of an incident: what fires and its end are the same one, and so is a double.
-        if getattr(service, "dedup", "") is None:
-            service.dedup = message.alert_id  # type: ignore[attr-defined]
-        _send(service, message)
+        if getattr(service, "dedup", "") is not None:
+            _send(service, message)
+            return
+        for key in (*(message.lower if message.weight == "over" else ()), message.alert_id):
+            service.dedup = key  # type: ignore[attr-defined]
+            _send(service, message)
 
     return send
 

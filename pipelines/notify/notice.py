@@ -23,13 +23,17 @@ from pipelines.verdict import words
 
 @dataclass(frozen=True)
 class Notice:
-    """One message; `weight` is the severity, or `over` for what is resolved, `alert_id` the same for both."""
+    """One message; `weight` is the severity, or `over` for what is resolved, `alert_id` the same for both.
+
+    `lower` are the ids under which an incident was told before it was raised: its end is theirs, too.
+    """
 
     key: str
     alert_id: str
     weight: str
     title: str
     body: str
+    lower: tuple[str, ...] = ()
 
 
 def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: bool) -> Notice:
@@ -46,7 +50,8 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
     if again:
         lines.append(f"Sent again, because hwmark was stopped while sending: key {episode.key} may be there already.")
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
-    return Notice(episode.key, state.alert_id, _weight(state, unseen), printable(title), body)
+    *lower, alert_id = [f"{one.alert_id}-{one.severity}" for one in episode.raised] or [state.alert_id]
+    return Notice(episode.key, alert_id, _weight(state, unseen), printable(title), body, tuple(lower))
 
 
 def incident_line(state: AlertState) -> str:

@@ -47,6 +47,12 @@ def upkeep(snapshot: Snapshot, reading: Reading) -> Iterator[Metric]:
         [((), seconds(snapshot.checked))],
     )
     yield gauge(
+        "alerts_evaluated_timestamp_seconds",
+        "When (wall clock) `hwmark check`, `notify` or `run` last evaluated the alert rules; absent: none ever did",
+        (),
+        [((), seconds(snapshot.evaluated))],
+    )
+    yield gauge(
         "expectation_met",
         "Whether an expectation of `hwmark check` held when it last had something to judge",
         ("suite", "table", "expectation"),

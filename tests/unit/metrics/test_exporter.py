@@ -1,6 +1,7 @@
 """The exporter: what it reads and when, counters that grow, bounded cardinality, lakes that cannot be read."""
 
 import logging
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable
 
+from pipelines.alerting.evaluate import evaluate
 from tests.unit.metrics.scrape import exporter, minute, only, samples, text, troubled
 from tests.unit.project.lakes import at, health, reported, sound, write
 
@@ -110,6 +112,19 @@ def test_alerts_are_unknown_until_somebody_has_checked(lake):
     }  # fmt: skip
     assert found["check_timestamp_seconds", ()] == at(50).timestamp()
     assert only(found, "expectation_met", "expectation") == {("no_gaps",): 0}
+
+
+def test_it_is_told_when_alert_rules_were_last_evaluated_by_whatever_command(lake):
+    sound(lake, health("orders", 0))
+    name = ("alerts_evaluated_timestamp_seconds", ())
+    assert name not in samples(exporter(lake))
+    scraped = exporter(lake)
+    for _ in range(2):  # the second one finds nothing new, and writes no table
+        evaluate(lake)
+        step = Path(lake) / "_alerts/step.json"
+        assert samples(scraped)[name] == pytest.approx(step.stat().st_mtime, abs=1e-3)
+        os.utime(step, (1_000, 1_000))
+        assert samples(scraped)[name] == 1_000
 
 
 def test_an_expectation_counts_as_when_it_last_judged_something(lake):

@@ -3,6 +3,7 @@
 import json
 import logging
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -95,6 +96,16 @@ def test_pagerduty_gets_one_incident_for_an_alert_and_its_end(rerouted, monkeypa
     assert {event["dedup_key"] for event in sent} == {"a1b2"}
     assert MESSAGE.title in sent[0]["payload"]["summary"]
     assert sent[0]["payload"]["severity"] == "critical"
+
+
+def test_pagerduty_gets_one_incident_for_each_severity_and_the_end_of_all(rerouted, monkeypatch):
+    raised = replace(MESSAGE, alert_id="a1-critical", lower=("a1-warning",))
+    told = replace(MESSAGE, alert_id="a1-warning"), raised, replace(raised, weight="over")
+    send(monkeypatch, f"pagerduty://{SECRET[:20]}@{SECRET}?action=map", *told)
+    events = [(request.json["event_action"], request.json["dedup_key"]) for request in rerouted.requests]
+    assert events == [
+        ("trigger", "a1-warning"), ("trigger", "a1-critical"), ("resolve", "a1-warning"), ("resolve", "a1-critical"),
+    ]  # fmt: skip
 
 
 def test_teams(rerouted, monkeypatch):
