@@ -56,6 +56,11 @@ class OpenFile:
         """Whether only zeros were read, which a writer leaves that did not notice that its file was truncated."""
         self._tail = self._tail_before = b"" if self.bytes.is_compressed else self.bytes.before(offset, TAIL)
 
+    def is_listed_as(self, entry: Entry) -> bool:
+        """Whether it is the file that was listed: another one may have taken its name."""
+        stat = self.bytes.stat()
+        return stat is not None and (stat.st_dev, stat.st_ino) == entry.key
+
     @property
     def torn(self) -> int:
         """Bytes at its end that are no whole line yet."""

@@ -9,7 +9,7 @@ from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
-from generators.brokerlogs.tailing.file_choice import FileChoice
+from generators.brokerlogs.tailing.file_choice import FileChoice, Listing
 from generators.brokerlogs.tailing.open_file import OpenFile, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.told_lines import (
@@ -50,7 +50,7 @@ class SeriesReader:
         self.at_end = self.blocked = False
         self._only, self._stop = only, stop
         self._files = FileChoice(Failures(retry_s), position, only)
-        self._number = position.number if position else -1
+        self._number, self._listing = position.number if position else -1, Listing()
         self._file: OpenFile | None = None
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
@@ -237,8 +237,10 @@ class SeriesReader:
     def _advance(self, limit: int) -> bool:
         """Open what is to be read next; False where there is nothing."""
         folder, files = self.series.folder, self._files
+        if (kept := self._listing.kept(self.series)) and (choice := files.choose_unseen(kept, self._file)):
+            return self._enter(choice.entry, kept, limit, older=choice.older, listed=False)
         try:
-            entries = self.series.entries()
+            entries = self._listing.take(self.series)
         except OSError as error:
             name = printable(str(error.filename or folder))
             self._files.failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
@@ -254,8 +256,8 @@ class SeriesReader:
             return self._on_lost_end(entries, limit)
         return False
 
-    def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool) -> bool:
-        """Open a file, once all of the one before is read; True."""
+    def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool, listed: bool = True) -> bool:
+        """Open a file, once all of the one before is read; True. Not `listed` just now, another may have its name."""
         file, end = self._file, self._files.end
         if file and not older and file.entry.key == end != entry.key:
             self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
@@ -270,6 +272,9 @@ class SeriesReader:
         if self._only is not None and end is None:
             offset = self._only.begin
         opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
+        if not listed and not opened.is_listed_as(entry):
+            self._listing.forget()
+            return True
         self._file = None if opened.bytes.error else opened
         if opened.bytes.error:
             self._files.failures.add(entry.key, opened.bytes.error)

@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from generators.brokerlogs.discovery import log_file
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
+from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.failures import Failures
 from generators.brokerlogs.tailing.read_position import PositionLost
 from generators.brokerlogs.tailing.reader import SeriesReader
@@ -17,9 +19,9 @@ from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 
 
-def stock(time: str, count: int, tag: str) -> bytes:
+def stock(at: str, count: int, tag: str) -> bytes:
     """Lines of the stock pattern from this local time on, a second apart."""
-    hour, minute = map(int, time.split(":"))
+    hour, minute = map(int, at.split(":"))
     return b"".join(
         b"[2026-10-25 %02d:%02d:%02d,%03d] INFO %s %d (kafka.cluster.Partition)\n"
         % (hour, minute, k % 60, k // 60, tag.encode(), k)
@@ -296,6 +298,19 @@ def test_a_file_that_cannot_be_read_for_a_week_is_tried_each_minute() -> None:
         assert failures.waits("a file") is (_ > 5)
         now[0] += 1
     assert not failures.waits("a file")
+
+
+def test_a_folder_is_not_listed_anew_for_each_of_its_files(tmp_path: Path, monkeypatch) -> None:
+    """With a thousand files that was most of the time."""
+    for number in range(1, 200):
+        (tmp_path / f"rep.log.{number}").write_bytes(stock("1:00", 20, f"of {number}"))
+    (tmp_path / "rep.log").write_bytes(A)
+    time.sleep(0.1)
+    listed, entries = [], Series.entries
+    monkeypatch.setattr(Series, "entries", lambda self: listed.append(1) or entries(self))
+    read = rest(reader_of(tmp_path))
+    assert all(read.count(b" of %d " % number) == 20 for number in (1, 100, 199)), read[:200]
+    assert len(listed) < 20
 
 
 def test_a_folder_that_cannot_be_listed_ends_nothing(tmp_path: Path) -> None:
