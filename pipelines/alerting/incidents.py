@@ -2,7 +2,8 @@
 
 An alert joins an open incident of its cluster that had it before, names one of its brokers, or (where it names no
 broker, or the incident none) one of its partitions, or began within JOINS of it. Another broker later is another
-incident, linked; two never become one. An incident ends once nothing of it fired for WELL.
+incident, linked; two never become one. An incident ends once nothing of it fired for WELL. A loss keeps it open for
+longer: what is wrong once nothing but losses fired for WELL is another incident, or nobody would be told of it.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ FLAPPING = 5
 OPEN, PLANNED, ENDED = "open", "planned", "ended"
 OWN_RULES = frozenset({"job_behind", "notify_failing"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
+LOSSES = frozenset({"loss", "unproven_loss", "loss_not_excluded"})
 EXPLAINED = frozenset({"offline", "under_min_isr", "out_of_sync", "at_risk", "stale_source"})
 """Rules that a planned downtime of the brokers they name explains; a loss never is."""
 
@@ -109,6 +111,7 @@ class _Open:
     severity: str = SEVERITIES[0]
     returns: int = 0
     well_since: datetime | None = None
+    only_lost_since: datetime | None = None
     row: Incident | None = None
 
     @property
@@ -118,6 +121,11 @@ class _Open:
     @property
     def partitions(self) -> set[str]:
         return {name for state in self.members.values() if "partitions" in state.labels for name in state.names}
+
+    def takes(self, state: AlertState) -> bool:
+        """Whether what begins to fire may be of it: not once nothing but losses fired for WELL, unless it is one."""
+        since = self.only_lost_since
+        return state.rule in LOSSES or since is None or (state.written_at or _BEFORE) < since + WELL
 
     def update(self, state: AlertState) -> None:
         """Takes the next state of one of its alerts."""
@@ -136,6 +144,10 @@ class _Open:
             self.well_since = None
         elif self.well_since is None:
             self.well_since = at
+        if any(state.rule not in LOSSES for state in firing):
+            self.only_lost_since = None
+        elif self.only_lost_since is None:
+            self.only_lost_since = at
         if self.returns >= FLAPPING:
             self.severity = max(self.severity, "warning", key=SEVERITIES.index)
         until = self._planned(firing, windows, at)
@@ -186,15 +198,15 @@ def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
 
 def _take(state: AlertState, opened: list[_Open]) -> None:
     """Hands a state of an alert to the incident that it is of, or opens one; what never fired is of none."""
-    own = next((one for one in opened if state.episode in one.members), None)
-    if own is None and state.firing:
+    own = next((one for one in reversed(opened) if state.episode in one.members), None)
+    if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
         own = _joined(state, opened) or _opened(state, opened)
     if own is not None:
         own.update(state)
 
 
 def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
-    there = [one for one in opened if one.cluster == _cluster(state)]
+    there = [one for one in opened if one.cluster == _cluster(state) and one.takes(state)]
     for one in there:
         if any(state.alert_id == alert_id for alert_id, _ in one.members):
             return one

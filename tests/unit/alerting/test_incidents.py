@@ -122,6 +122,15 @@ def test_what_returns_after_its_end_is_another_incident():
     assert len(of(OFFLINE, over(OFFLINE, 60), again(OFFLINE, 361))) == 2
 
 
+def test_what_is_wrong_once_only_a_loss_keeps_an_incident_open_is_another_incident():
+    soon, later = again(OFFLINE, 359), again(OFFLINE, 361)
+    assert len(of(OFFLINE, LOST, over(OFFLINE, 60), soon)) == 1
+    first, second = of(OFFLINE, LOST, over(OFFLINE, 60), later)
+    assert (first[-1].state, second[-1].linked) == (OPEN, first[-1].incident_id)
+    # Another loss of the same partition is still part of the first.
+    assert len(of(OFFLINE, LOST, over(OFFLINE, 60), state("loss", 4_000))) == 1
+
+
 def test_what_was_over_before_anybody_looked_is_no_incident():
     assert of(over(OFFLINE, 60)) == []
 

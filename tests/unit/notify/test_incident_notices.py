@@ -64,6 +64,11 @@ def test_what_is_raised_and_the_first_loss_are_a_message_each(desk):
     assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "UNDER MIN ISR", "LOST"]
 
 
+def test_a_second_outage_is_told_while_a_loss_keeps_the_first_incident_open(desk):
+    titles = Phone(desk).watch(1_000, OFFLINE, LOST, over(OFFLINE, 60), again(OFFLINE, 600))
+    assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "LOST", "OFFLINE"]
+
+
 def test_flapping_is_told_once_and_not_each_time(desk):
     rows, warned = [], state("under_min_isr", 0, "2", severity="info")
     for turn in range(12):
