@@ -2,12 +2,15 @@
 
 from dataclasses import replace
 from datetime import timedelta
+from random import Random
 
 import pytest
 
 from pipelines.alerting.downtime import Downtime
 from pipelines.alerting.incident_title import LONGEST
 from pipelines.alerting.incidents import ENDED, OPEN, PLANNED, from_arrow, incidents, new_rows, to_arrow
+from pipelines.alerting.outbox import in_order
+from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import AlertState, alert_id
 from tests.unit.alerting.evidence_rows import NOON, at
 
@@ -212,3 +215,37 @@ def test_rows_are_written_in_order_and_once():
     rows = incidents([OFFLINE, over(OFFLINE, 60)], [], at(1_000))
     assert new_rows(rows, rows[:1]) == rows[1:]
     assert rows[-1].written_at == NOON + timedelta(seconds=360)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_drawn_alerts_are_of_one_incident_each_whenever_they_are_looked_at(seed):
+    """Whatever fires is in exactly one incident that has not ended, and is told unless a downtime explains it."""
+    chance = Random(seed)
+    states, windows = list(drawn_states(chance)), [window(b := chance.randrange(1_500), b + 400) for _ in range(2)]
+    windows = [replace(one, downtime_id=str(n), brokers=(n + 1,)) for n, one in enumerate(windows)]
+    at_once, stored = incidents(states, windows, at(2_500)), []
+    for now in sorted(chance.choices(range(2_500), k=30)):
+        seen = [one for one in states if one.written_at <= at(now)]
+        stored += new_rows(incidents(seen, [one for one in windows if one.written_at <= at(now)], at(now)), stored)
+    assert stored + new_rows(at_once, stored) == at_once
+    last = {row.incident_id: row for row in at_once}
+    fires = {one.alert_id for one in {state.episode: state for state in in_order(states)}.values() if one.firing}
+    assert sorted(alert for row in last.values() for alert in row.firing) == sorted(fires)
+    assert all(row.state != ENDED for row in last.values() if row.firing)
+    assert all(row.state == OPEN for row in last.values() if row.firing)  # both windows are over
+    severities = {}
+    for row in at_once:
+        assert SEVERITIES.index(row.severity) >= severities.get(row.incident_id, 0)
+        severities[row.incident_id] = SEVERITIES.index(row.severity)
+
+
+def drawn_states(chance):
+    """Alerts of three rules and brokers, each firing and over a few times, no two rows of one at one moment."""
+    for rule in ("offline", "under_min_isr", "loss"):
+        for broker in ("1", "2", "3"):
+            first = state(rule, chance.randrange(1_000), "" if rule == "loss" else broker, f"orders-{broker}")
+            first = replace(first, severity=chance.choice(SEVERITIES))
+            fires, seconds = True, int((first.written_at - NOON).total_seconds())
+            for _ in range(chance.randrange(1, 6)):
+                yield again(first, seconds) if fires else over(first, seconds)
+                fires, seconds = not fires, seconds + chance.randrange(1, 500)
