@@ -59,6 +59,7 @@ def _doubled(row: Incident, told: Incident) -> bool:
 
 def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:
     """An incident in the shape in which channels take alerts."""
+    owned = [str(one) for one in owners_of(row.topics, owners)]
     theirs = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
     labels = {
         "cluster": row.cluster,
@@ -67,7 +68,8 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
         "count": str(len(row.partitions)) if row.partitions else "",
         "topics": words.listed(row.topics, LABELLED),
         "offsets": str(row.lost_offsets) if row.lost_offsets else "",
-        "owner": ", ".join(map(str, owners_of(row.topics, owners))),
+        "owner": owned[0] if len(owned) == 1 else "",
+        "owners": ", ".join(owned),
         "alert_ids": ", ".join(one.alert_id for one in theirs),
         "cause": gravest(theirs).rule if theirs else row.cause,
         "linked": row.linked or "",

@@ -67,7 +67,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     lines += ["It was over before it could be sent."] if unseen else []
     lines += [cut(sentence(one), SENTENCE) for one in sorted(alerts, key=_first_to_read)[:SENTENCES]]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
-    lines += [f"Owner: {state.labels['owner']}"] if "owner" in state.labels else []
+    lines += [f"Owner: {state.labels['owners']}"] if "owners" in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
         head = gravest(alerts)

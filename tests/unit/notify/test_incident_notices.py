@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.alerting.incidents import incidents
 from pipelines.alerting.owners import Owner, owners_of
-from pipelines.notify.alertmanager import Alertmanager
+from pipelines.notify.alertmanager import Alertmanager, labels
 from pipelines.notify.episodes import INCIDENT
 from pipelines.notify.incidents import GROWTH, incident_episodes
 from pipelines.notify.look import Round
@@ -118,6 +118,16 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert any(line.startswith("Runbook: ") and line.endswith("/loss.md") for line in lines)
     assert "prod: judged" in lines
     assert len(phone.got[-1].title) <= 100
+
+
+def test_of_several_owners_a_message_names_all_and_no_label_is_one_of_them(desk):
+    both = state("offline", 0, "2", "orders-0, clicks-0")
+    desk.clock.pass_(100)
+    (episode,) = seen_at(desk, both).episodes
+    assert "owner" not in labels(episode.first, {})
+    phone = Phone(desk)
+    phone.watch(20, both)
+    assert "Owner: data (#data-oncall), platform" in phone.got[-1].body.splitlines()
 
 
 def test_the_longest_pattern_says_who_owns_a_topic():
