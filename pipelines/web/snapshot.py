@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipelines.errors import UsageError
@@ -83,7 +83,7 @@ class Reader:
         self._snapshot = Snapshot(lake.root, lake.storage_options)
         self._version: Hashable = None
         self._read_at = -float("inf")
-        self.as_of = now()
+        self.as_of = datetime.min.replace(tzinfo=UTC)
         """When the lake was read last: how old its claims of the present were then."""
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
 
