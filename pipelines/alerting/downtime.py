@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -24,11 +24,6 @@ class Downtime:
     reason: str
     author: str | None
     written_at: datetime
-
-    def explains(self, cluster: str, brokers: Collection[int], at: datetime) -> bool:
-        """Whether at that moment these brokers, one at least, may all be away."""
-        theirs = self.brokers is None or set(brokers) <= set(self.brokers)
-        return self.cluster == cluster and bool(brokers) and theirs and self.begins <= at < self.until
 
 
 def from_arrow(rows: pa.Table) -> list[Downtime]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,6 +15,7 @@ from pipelines.alerting.lookup import read_incidents, read_states, untold_incide
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
+from pipelines.alerting.silence import STALE_SOURCE
 from pipelines.alerting.state import AlertState
 from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
@@ -49,12 +50,23 @@ def evaluate(
         found = assess(place, rules, now, interval_s)
         held.check()
         take_step(place, found.step, found.new)
-        # A function of what is told: after a kill before this the next evaluation writes them.
-        if started := untold_incidents(place, read_incidents(place), found.stored + found.new, now):
-            place.append(incidents.TABLE, incidents_to_arrow(started))
+        held.check()
+        _write_incidents(place, found.stored + found.new, now)
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
+
+
+def _write_incidents(place: Lake, states: Sequence[AlertState], now: datetime) -> None:
+    """Append what `ops/incidents` lacks: a function of what is told, so that after a kill the next evaluation does.
+
+    Where the table cannot be read or written, alerts are told one by one.
+    """
+    try:
+        if started := untold_incidents(place, read_incidents(place), states, now):
+            place.append(incidents.TABLE, incidents_to_arrow(started))
+    except Exception as error:
+        _log.warning("ops/incidents cannot be written: %s", error)
 
 
 @dataclass(frozen=True)
@@ -80,7 +92,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
-    present = settled(present, stored, lasts_s, _notes(seen), now)
+    present = settled(present, stored, lasts_s, _notes(seen, stored), now)
 
     def was_over(state: AlertState) -> bool:
         return state.labels.get("cluster", "") not in evaluated.get(state.rule, {})
@@ -111,11 +123,17 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
     return None
 
 
-def _notes(seen: Reading) -> list[Note]:
-    """What people say is handled; what they say of an incident they say of each of its alerts."""
+def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
+    """What people say is handled. Of an incident that is its losses and silent sources: what else is wrong goes on."""
     rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
+    ended_by_people = {
+        state.alert_id
+        for state in stored
+        if state.rule in RULES and (RULES[state.rule].from_told or state.rule == STALE_SOURCE.name)
+    }
     return [
         (row["cluster"], alert, row["text"], row["written_at"])
         for row in rows
         for alert in seen.alerts_of.get(row["incident_id"], [row["incident_id"]])
+        if row["incident_id"] not in seen.alerts_of or alert in ended_by_people
     ]

@@ -33,7 +33,12 @@ def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) ->
 
 def gravest(alerts: Sequence[AlertState]) -> AlertState:
     """The alert that an incident is named by."""
-    return max(alerts, key=lambda one: (SEVERITIES.index(one.severity), -_WEIGHT.get(one.rule, len(_WEIGHT))))
+    return max(alerts, key=weight)
+
+
+def weight(alert: AlertState) -> tuple[int, int]:
+    """The weight of an alert: by severity, then losses before what stands still before all else."""
+    return SEVERITIES.index(alert.severity), -_WEIGHT.get(alert.rule, len(_WEIGHT))
 
 
 _WEIGHT = {rule: rank for rank, rule in enumerate(("loss", "offline", "no_controller", "under_min_isr"))}

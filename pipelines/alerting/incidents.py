@@ -79,10 +79,30 @@ def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: da
     return rows
 
 
-def new_rows(rows: Iterable[Incident], stored: Iterable[Incident]) -> list[Incident]:
-    """The states that came about after all that are stored."""
-    last = max((row.written_at for row in stored), default=_BEFORE)
-    return [row for row in rows if row.written_at > last]
+def untold(
+    stored: Iterable[Incident], states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime
+) -> list[Incident]:
+    """The states that are not stored; what only differs from the last one stored comes about `now`, behind it.
+
+    So nothing is passed over that a clock set back, a window that was ended late or an earlier version dates before
+    what is stored; an incident that is stored as open, and that no row of `ops/alerts` makes any more, ends.
+    """
+    last = {row.incident_id: row for row in stored}
+    now = max([now, *(row.written_at + timedelta(microseconds=1) for row in last.values())])
+    computed, news = dict[str, Incident](), list[Incident]()
+    for row in incidents(states, windows, now):
+        computed[row.incident_id] = row
+        before = last.get(row.incident_id)
+        news += [row] if before is None or row.written_at > before.written_at else []
+    told = last | {row.incident_id: row for row in news}
+    gone = (replace(row, state=ENDED, firing=[]) for name, row in last.items() if name not in computed)
+    open_ones = (row for row in gone if last[row.incident_id].state != ENDED)
+    differ = [row for row in (*computed.values(), *open_ones) if not _is_same(row, told[row.incident_id])]
+    return [*news, *(replace(row, written_at=now) for row in differ)]
+
+
+def _is_same(row: Incident, other: Incident) -> bool:
+    return replace(row, written_at=other.written_at) == other
 
 
 def to_arrow(rows: Iterable[Incident]) -> pa.Table:
@@ -93,10 +113,11 @@ def to_arrow(rows: Iterable[Incident]) -> pa.Table:
 def from_arrow(rows: pa.Table) -> list[Incident]:
     """The states that `ops/incidents` holds, in the order in which they came about."""
     found = [Incident(**row) for row in rows.select(schema.ARROW.names).to_pylist()]
-    return sorted(found, key=lambda row: row.written_at)
+    each = {(row.incident_id, row.written_at): row for row in found}  # two who evaluated at once wrote the same twice
+    return sorted(each.values(), key=lambda row: row.written_at)
 
 
-_BEFORE = datetime.min.replace(tzinfo=UTC)
+_BEFORE = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
@@ -163,13 +184,9 @@ class _Open:
 
     def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
         """Until when downtimes explain all that fires; None: something is not explained."""
-        untils = []
-        for state in firing:
-            of_it = [w.until for w in windows if w.explains(self.cluster, brokers_of(state), at)]
-            if state.rule not in EXPLAINED or not of_it:
-                return None
-            untils.append(max(of_it))
-        return min(untils, default=None)
+        opened = [window for window in windows if window.cluster == self.cluster and window.begins <= at < window.until]
+        untils = [explained(state, opened) for state in firing]
+        return min((until for until in untils if until), default=None) if all(untils) else None
 
     def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
         each = list(self.members.values())
@@ -184,7 +201,7 @@ class _Open:
             sum(one.size[0] or 0 for one in firing if one.rule == "offline"), sum(lost) if lost else None,
             self.returns, self.linked, self.well_since, until, at,
         )  # fmt: skip
-        if self.row is not None and replace(row, written_at=self.row.written_at) == self.row:
+        if self.row is not None and _is_same(row, self.row):
             return None
         self.row = row
         return row
@@ -232,6 +249,20 @@ def _opened(state: AlertState, opened: list[_Open]) -> _Open:
 
 def _cluster(state: AlertState) -> str:
     return "" if state.rule in OWN_RULES else state.labels.get("cluster", "")
+
+
+def explained(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
+    """Until when these downtimes explain an alert; None: they do not.
+
+    Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
+    explained by a downtime of as many brokers as it has replicas.
+    """
+    away = {broker for window in opened for broker in window.brokers or ()}
+    ends = [window.until for window in opened if window.brokers is None]
+    theirs, replicas = brokers_of(state), int(state.labels.get("replicas", 0))
+    if theirs <= away and (state.rule != "offline" or 0 < replicas <= len(away)):
+        ends += [min(window.until for window in opened if theirs & {*(window.brokers or ())})] if theirs else []
+    return max(ends, default=None) if theirs and state.rule in EXPLAINED else None
 
 
 def brokers_of(state: AlertState) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,6 +15,8 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict.known import UnknownNameError
 from schemas import alerts, downtimes, incidents
+
+_log = logging.getLogger("hwmark.alerting")
 
 
 def read_states(lake: Lake) -> list[AlertState]:
@@ -35,7 +38,12 @@ def untold_incidents(
     lake: Lake, stored: Sequence[Incident], states: Sequence[AlertState], now: datetime
 ) -> list[Incident]:
     """The states of incidents that are not `stored` at `now` of the wall clock; `states`: all of `ops/alerts`."""
-    return of_incidents.new_rows(of_incidents.incidents(states, read_downtimes(lake), now), stored)
+    try:
+        windows = read_downtimes(lake)
+    except Exception as error:
+        _log.warning("downtimes cannot be read, nothing is planned: %s", error)
+        windows = []
+    return of_incidents.untold(stored, states, windows, now)
 
 
 def incident_or_alert(lake: Lake, name: str) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +15,7 @@ from pipelines.verdict import words
 from schemas import alerts
 
 _COMMA = ",\N{NO-BREAK SPACE}"
+_MORE = re.compile(r" and [\d,]+ more$")
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
 END = "end"
@@ -52,7 +54,7 @@ class AlertState:
     @property
     def names(self) -> set[str]:
         """The partitions or sources that it is or was about, as far as it names them."""
-        labels = (self.labels.get(label, "") for label in ("partitions", "sources", "over"))
+        labels = (_MORE.sub("", self.labels.get(label, "")) for label in ("partitions", "sources", "over"))
         return {one.replace(_COMMA, ", ") for label in labels for one in label.split(", ") if one}
 
     def covers(self, items: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from pipelines.alerting.incident_title import gravest
 from pipelines.alerting.state import AlertState
 from pipelines.notify.channel import Post
 from pipelines.notify.config import Links
-from pipelines.notify.episodes import INCIDENT, Episode
+from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.notify.http import NotAccepted
 from pipelines.notify.ledger import Delivery, Outcome
 from pipelines.notify.look import Round
@@ -48,6 +48,7 @@ def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
     if first.rule == INCIDENT:
         named = {**fixed, "alertname": alertname(INCIDENT), "incident": first.alert_id, "severity": first.severity}
         named |= {name: printable(first.labels.get(name, "")) for name in ("cluster", "owner")}
+        named |= {LOST: "true"} if LOST in first.labels else {}
         return {name: value for name, value in named.items() if value}
     found = {
         **fixed,

@@ -36,7 +36,7 @@ def sender(url: Secret, channel: str) -> Callable[[Notice], None]:
         if getattr(service, "dedup", "") is not None:
             _send(service, message)
             return
-        for key in (*(message.lower if message.weight == "over" else ()), message.alert_id):
+        for key in (*(message.lower if message.weight in ("over", "info") else ()), message.alert_id):
             service.dedup = key  # type: ignore[attr-defined]
             _send(service, message)
 

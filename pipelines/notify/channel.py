@@ -46,7 +46,8 @@ class Post:
             return
         now = self.clock()
         ended = [e for e in seen.episodes if not e.firing]
-        skipped = [self.row(e, Outcome.SKIPPED, 0, now, "ended before the channel was first used") for e in ended]
+        each = {one.key: one for e in ended for one in (e, *e.by_severity())}.values()
+        skipped = [self.row(e, Outcome.SKIPPED, 0, now, "ended before the channel was first used") for e in each]
         self.ledger.record(Delivery(self.name, Outcome.BEGAN, 0, now, rule=seen.per), *skipped)
 
     def row(self, episode: Episode, outcome: Outcome, attempt: int, at: datetime, error: str | None = None) -> Delivery:

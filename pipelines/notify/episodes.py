@@ -12,6 +12,8 @@ from pipelines.alerting.state import AlertState
 
 INCIDENT = "incident"
 """What stands for the rule where an episode is an incident."""
+LOST = "loss"
+"""The label of the episode of an incident's first loss."""
 GROWTH = timedelta(minutes=10)
 """An alert that is about more and more is sent again at most so often."""
 
@@ -44,12 +46,18 @@ class Episode:
         """The keys of the states before."""
         return [self._key(str(change)) for change in range(self.changes)]
 
+    @property
+    def told_as(self) -> str:
+        """The name of what a receiver keeps one of: a severity of the incident, or the first loss in it."""
+        return f"{self.first.severity}-lost" if LOST in self.first.labels else self.first.severity
+
     def by_severity(self) -> list[Episode]:
-        """An incident as an episode of each severity that it had, all of which fire until it ends; else itself."""
+        """An incident as an episode of each severity that it had, and one of its first loss, all of which fire until it
+        ends; else itself."""
         return [Episode(first, self.last, 0 if self.firing else 1) for first in self.raised] or [self]
 
     def _key(self, change: str) -> str:
-        own = (self.first.severity, change) if self.first.rule == INCIDENT else (change,)
+        own = (self.told_as, change) if self.first.rule == INCIDENT else (change,)
         parts = (self.first.alert_id, self.first.first_ts.isoformat(), *own)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from pipelines.alerting.incident_title import gravest
+from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.incidents import ENDED, OPEN, Incident
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import LABELLED, AlertState
-from pipelines.notify.episodes import INCIDENT, Episode
+from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.verdict import words
 
 GROWTH = timedelta(minutes=15)
@@ -36,20 +37,38 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
     """Of the states of one incident, from the first that was open on."""
     changes = growths = 0
     raised, before, told, due = [own[0]], own[0], own[0], None
+    lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
+    lost_first = own[0] if lost else None
     for row in own[1:]:
         if due is not None and due <= row.written_at:
             growths, told, due = growths + 1, before, None
         if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
             raised.append(row)
-        if row.state == ENDED or row.severity != before.severity or (row.lost_offsets and not before.lost_offsets):
+        new = _losses(row, alerts) - lost
+        lost_first = lost_first or (row if new else None)
+        turned = (row.state == ENDED) != (before.state == ENDED)
+        if turned or row.severity != before.severity or new or _weight(row, alerts) > worst:
             changes, growths, told, due = changes + 1, 0, row, None
         elif due is None and _doubled(row, told):
             due = max(row.written_at, told.written_at + GROWTH)
-        before = row
+        lost, worst, before = lost | new, max(worst, _weight(row, alerts)), row
     if due is not None and due <= now:
         growths += 1
     first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
+    if lost_first is not None:
+        of_loss = _as_alert(lost_first, alerts, owners)
+        others.append(replace(of_loss, labels={**of_loss.labels, LOST: "true"}))
     return Episode(first, last, changes, growths, tuple(others))
+
+
+def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
+    """The proven or bounded losses that fire: each is told, whatever was lost before."""
+    return {one for one in row.firing if one in alerts and alerts[one].rule == "loss"}
+
+
+def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
+    """The weight of the gravest alert that fires; what is graver than all before is told."""
+    return max((weight(alerts[one]) for one in row.firing if one in alerts), default=(-1, 0))
 
 
 def _doubled(row: Incident, told: Incident) -> bool:
@@ -59,17 +78,17 @@ def _doubled(row: Incident, told: Incident) -> bool:
 
 def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:
     """An incident in the shape in which channels take alerts."""
-    owned = [str(one) for one in owners_of(row.topics, owners)]
+    owned = owners_of(row.topics, owners)
     theirs = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
     labels = {
         "cluster": row.cluster,
         "brokers": ", ".join(map(str, row.brokers)),
         "partitions": words.listed(row.partitions, LABELLED),
-        "count": str(len(row.partitions)) if row.partitions else "",
+        "count": str(max([len(row.partitions), *(one.size[0] or 0 for one in theirs)])) if row.partitions else "",
         "topics": words.listed(row.topics, LABELLED),
         "offsets": str(row.lost_offsets) if row.lost_offsets else "",
-        "owner": owned[0] if len(owned) == 1 else "",
-        "owners": ", ".join(owned),
+        "owner": owned[0].team if len(owned) == 1 else "",
+        "owners": ", ".join(map(str, owned)),
         "alert_ids": ", ".join(one.alert_id for one in theirs),
         "cause": gravest(theirs).rule if theirs else row.cause,
         "linked": row.linked or "",

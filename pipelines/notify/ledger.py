@@ -18,7 +18,6 @@ from enum import StrEnum
 import pyarrow as pa
 
 from pipelines.lake.lease import LeaseLost
-from pipelines.notify.episodes import INCIDENT
 from schemas import deliveries
 
 _log = logging.getLogger("hwmark.notify")
@@ -63,7 +62,7 @@ class Ledger:
     def __init__(self, past: Iterable[Delivery], write: Write) -> None:
         self._write, self._lock, self._writing = write, threading.Lock(), threading.Lock()
         self._last: dict[tuple[str, str | None], Delivery] = {}
-        self._began: set[tuple[str, str | None]] = set()
+        self._began: dict[str, str | None] = {}
         self._unsaved: list[Delivery] = []
         self._refused = False
         ranks = list(Outcome)
@@ -71,8 +70,8 @@ class Ledger:
             self._take(delivery)
 
     def began(self, channel: str, per: str | None = None) -> bool:
-        """Whether the channel was ever used for alerts, or (`per` is INCIDENT) for incidents."""
-        return (channel, per) in self._began
+        """Whether the channel was last begun for alerts, or (`per` is INCIDENT) for incidents."""
+        return self._began.get(channel, "never") == per
 
     def last(self, channel: str, key: str | None = None) -> Delivery | None:
         """The last that is known of a notification, or of a channel as a whole."""
@@ -126,8 +125,8 @@ class Ledger:
                 del self._unsaved[: len(batch)]
 
     def _take(self, delivery: Delivery) -> None:
-        self._began.add((delivery.channel, delivery.rule if delivery.rule == INCIDENT else None))
         if delivery.outcome is Outcome.BEGAN:
+            self._began[delivery.channel] = delivery.rule
             return
         before = self._last.get((delivery.channel, delivery.key))
         if delivery.key is None or before is None or not before.done:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import logging
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pipelines.alerting.evaluate import assess, evaluate
+from pipelines.alerting.incidents import Incident
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import handled_sources, in_order
 from pipelines.alerting.owners import Owners
@@ -20,6 +22,8 @@ from pipelines.verdict import Limits, Verdict, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import State
+
+_log = logging.getLogger("hwmark.notify")
 
 
 @dataclass(frozen=True)
@@ -69,9 +73,8 @@ def look(
         states = found.stored + found.new
     alerts = {state.alert_id: state for state in in_order(states)}
     if per == INCIDENT:
-        stored = read_incidents(lake)
-        rows = stored if write else [*stored, *untold_incidents(lake, stored, states, now)]
-        told = tuple(incident_episodes(rows, alerts, owners or {}, now))
+        rows = _incidents(lake, states, now, write=write)
+        told = (*incident_episodes(rows, alerts, owners or {}, now), *episodes(left_out(states, rows), now))
     else:
         told = tuple(episodes(states, now))
     seen = Round(now, told, per=per, alerts=alerts)
@@ -82,6 +85,24 @@ def look(
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
     return replace(seen, judged=judged, wrong=tuple(not_fresh(verdicts, handled_sources(states))))
+
+
+def _incidents(lake: Lake, states: Sequence[AlertState], now: datetime, *, write: bool) -> list[Incident]:
+    """The states of all incidents; none where they cannot be read."""
+    try:
+        stored = read_incidents(lake)
+        return stored if write else [*stored, *untold_incidents(lake, stored, states, now)]
+    except Exception as error:
+        _log.warning("incidents cannot be read, alerts are told one by one: %s", error)
+        return []
+
+
+def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:
+    """The states of alerts that fire and are in no incident, which must not be: they are told by themselves."""
+    there = {alert for row in {row.incident_id: row for row in rows}.values() for alert in row.firing}
+    ordered = in_order(states)
+    fire = {state.alert_id for state in {one.episode: one for one in ordered}.values() if state.firing}
+    return [state for state in ordered if state.alert_id in fire - there]
 
 
 def unreadable(error: Exception) -> str:

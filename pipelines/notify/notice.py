@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from urllib.parse import quote
 
-from pipelines.alerting.incident_title import LONGEST, cut, gravest
+from pipelines.alerting.incident_title import LONGEST, cut, gravest, weight
 from pipelines.alerting.messages import status
-from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
 from pipelines.notify.config import Links
@@ -50,13 +48,15 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
     if again:
         lines.append(f"Sent again, because hwmark was stopped while sending: key {episode.key} may be there already.")
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
-    *lower, alert_id = [f"{one.alert_id}-{one.severity}" for one in episode.raised] or [state.alert_id]
+    ids = [f"{state.alert_id}-{one.told_as}" for one in episode.by_severity()] if episode.raised else [state.alert_id]
+    *lower, alert_id = ids
     return Notice(episode.key, alert_id, _weight(state, unseen), printable(title), body, tuple(lower))
 
 
 def incident_line(state: AlertState) -> str:
     """The first line of a message about an incident, at most 100 characters."""
-    return state.summary if state.firing else f"ENDED {state.summary}"[:LONGEST]
+    over = "ENDED" if _heals(state) else "NO LONGER NOTIFIED"
+    return state.summary if state.firing else f"{over} {state.summary}"[:LONGEST]
 
 
 def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> list[str]:
@@ -65,7 +65,10 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     since, until = links.clock(state.first_ts), links.clock(state.last_ts)
     lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
     lines += ["It was over before it could be sent."] if unseen else []
-    lines += [cut(sentence(one), SENTENCE) for one in sorted(alerts, key=_first_to_read)[:SENTENCES]]
+    lines += [
+        cut(sentence(one), SENTENCE)
+        for one in sorted(alerts, key=lambda one: ([-n for n in weight(one)], one.first_ts))[:SENTENCES]
+    ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += [f"Owner: {state.labels['owners']}"] if "owners" in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
@@ -79,10 +82,6 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
 
 SENTENCE, SENTENCES = 200, 5
 """The longest sentence of an alert in a message about an incident, and how many there are at most."""
-
-
-def _first_to_read(alert: AlertState) -> tuple[int, datetime]:
-    return -SEVERITIES.index(alert.severity), alert.first_ts
 
 
 def sentence(state: AlertState, *, unseen: bool = False) -> str:
@@ -130,7 +129,8 @@ def _lines(state: AlertState, links: Links, judged: Mapping[str, str]) -> Iterat
 
 
 def _heals(state: AlertState) -> bool:
-    return state.rule not in RULES or RULES[state.rule].ends == "resolved"
+    rule = state.labels.get("cause", "") if state.rule == INCIDENT else state.rule
+    return rule not in RULES or RULES[rule].ends == "resolved"
 
 
 def _weight(state: AlertState, unseen: bool) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.alerting.downtime import Downtime
 from pipelines.alerting.incident_title import LONGEST
-from pipelines.alerting.incidents import ENDED, OPEN, PLANNED, from_arrow, incidents, new_rows, to_arrow
+from pipelines.alerting.incidents import ENDED, OPEN, PLANNED, from_arrow, incidents, to_arrow, untold
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import AlertState, alert_id
@@ -58,7 +58,7 @@ def window(begins, until, brokers=(2,), cluster="prod"):
     return Downtime("d", cluster, brokers, None, at(begins), at(until), "kernel", None, at(begins))
 
 
-OFFLINE = state("offline", 0, "2")
+OFFLINE = state("offline", 0, "2", replicas="1")
 UNDER = state("under_min_isr", 10, "2", "orders-0, orders-1")
 LOST = state("loss", 40, partitions="orders-0", offsets="180")
 
@@ -161,6 +161,22 @@ def test_a_downtime_explains_what_its_brokers_alone_explain(other):
     assert [row.state for row in one] == [PLANNED, OPEN]
 
 
+def test_a_downtime_does_not_explain_what_nobody_leads_as_other_replicas_are_away_too():
+    last_in_sync = state("offline", 0, "2", replicas="3")
+    assert of(last_in_sync, windows=[window(-10, 600)])[0][0].state == OPEN
+    assert of(last_in_sync, windows=[window(-10, 600, brokers=(1, 2, 3))])[0][0].state == PLANNED
+    unknown = state("offline", 0, "2")
+    assert of(unknown, windows=[window(-10, 600)])[0][0].state == OPEN
+    assert of(unknown, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED
+
+
+def test_two_downtimes_explain_what_both_their_brokers_do():
+    both = state("under_min_isr", 0, "1, 2")
+    windows = [window(-10, 600), replace(window(-10, 500, brokers=(1,)), downtime_id="e")]
+    assert of(both, windows=windows[:1])[0][0].state == OPEN
+    assert (of(both, windows=windows)[0][0].state, of(both, windows=windows)[0][0].planned_until) == (PLANNED, at(500))
+
+
 def test_a_downtime_of_another_cluster_or_broker_explains_nothing():
     assert of(OFFLINE, windows=[window(-10, 600, cluster="test")])[0][0].state == OPEN
     assert of(OFFLINE, windows=[window(-10, 600, brokers=(1,))])[0][0].state == OPEN
@@ -189,8 +205,8 @@ def test_incidents_do_not_depend_on_when_they_are_looked_at():
     for now in range(0, 1_001, 7):
         seen = [one for one in states if one.written_at <= at(now)]
         known = [one for one in windows if one.written_at <= at(now)]
-        stored += new_rows(incidents(seen, known, at(now)), stored)
-    assert from_arrow(to_arrow(stored + new_rows(at_once, stored))) == at_once
+        stored += untold(stored, seen, known, at(now))
+    assert from_arrow(to_arrow(stored + untold(stored, states, windows, at(1_000)))) == at_once
 
 
 def test_the_line_of_an_incident_names_state_cluster_broker_and_number():
@@ -212,8 +228,9 @@ def test_the_line_of_an_incident_is_short_whatever_the_names_are():
 
 
 def test_rows_are_written_in_order_and_once():
-    rows = incidents([OFFLINE, over(OFFLINE, 60)], [], at(1_000))
-    assert new_rows(rows, rows[:1]) == rows[1:]
+    states = [OFFLINE, over(OFFLINE, 60)]
+    rows = incidents(states, [], at(1_000))
+    assert untold(rows[:1], states, [], at(1_000)) == rows[1:]
     assert rows[-1].written_at == NOON + timedelta(seconds=360)
 
 
@@ -226,8 +243,9 @@ def test_drawn_alerts_are_of_one_incident_each_whenever_they_are_looked_at(seed)
     at_once, stored = incidents(states, windows, at(2_500)), []
     for now in sorted(chance.choices(range(2_500), k=30)):
         seen = [one for one in states if one.written_at <= at(now)]
-        stored += new_rows(incidents(seen, [one for one in windows if one.written_at <= at(now)], at(now)), stored)
-    assert stored + new_rows(at_once, stored) == at_once
+        known = [one for one in windows if one.written_at <= at(now)]
+        stored += untold(stored, seen, known, at(now))
+    assert stored + untold(stored, states, windows, at(2_500)) == at_once
     last = {row.incident_id: row for row in at_once}
     fires = {one.alert_id for one in {state.episode: state for state in in_order(states)}.values() if one.firing}
     assert sorted(alert for row in last.values() for alert in row.firing) == sorted(fires)
@@ -237,6 +255,40 @@ def test_drawn_alerts_are_of_one_incident_each_whenever_they_are_looked_at(seed)
     for row in at_once:
         assert SEVERITIES.index(row.severity) >= severities.get(row.incident_id, 0)
         severities[row.incident_id] = SEVERITIES.index(row.severity)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_fires_is_in_a_stored_incident_though_clocks_go_back_and_windows_are_ended_late(seed):
+    chance = Random(seed)
+    states, stored, told, window_ = sorted(drawn_states(chance), key=lambda s: s.written_at), [], [], window(100, 2_400)
+    while len(told) < len(states):
+        told = states[: len(told) + chance.randrange(1, 4)]
+        now = max(0, int((told[-1].written_at - NOON).total_seconds()) + chance.randrange(-400, 400))
+        if chance.random() < 0.3:
+            window_ = replace(window_, until=at(max(101, now - chance.randrange(400))))
+        stored += untold(stored, told, [window_], at(now))
+        last = {row.incident_id: row for row in from_arrow(to_arrow(stored))}
+        fires = {one.alert_id for one in {state.episode: state for state in in_order(told)}.values() if one.firing}
+        assert sorted(alert for row in last.values() for alert in row.firing) == sorted(fires)
+        assert all(row.state != ENDED for row in last.values() if row.firing)
+
+
+def test_alerts_of_an_earlier_version_that_fire_are_incidents():
+    before = replace(OFFLINE, written_at=None)
+    (row,) = untold([], [before], [], at(100))
+    assert (row.state, row.firing) == (OPEN, [before.alert_id])
+
+
+def test_an_incident_that_no_alert_makes_any_more_ends():
+    (row,) = untold([], [OFFLINE], [], at(100))
+    (end,) = untold([row], [], [], at(200))
+    assert (end.incident_id, end.state, end.firing, end.written_at) == (row.incident_id, ENDED, [], at(200))
+    assert untold([row, end], [], [], at(300)) == []
+
+
+def test_what_two_wrote_at_once_is_one_state():
+    (row,) = untold([], [OFFLINE], [], at(100))
+    assert from_arrow(to_arrow([row, row])) == [row]
 
 
 def drawn_states(chance):

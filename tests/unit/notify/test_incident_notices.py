@@ -7,13 +7,15 @@ import pytest
 
 from pipelines.alerting.incidents import incidents
 from pipelines.alerting.owners import Owner, owners_of
+from pipelines.lake.lake import Lake
 from pipelines.notify.alertmanager import Alertmanager, labels
-from pipelines.notify.episodes import INCIDENT
+from pipelines.notify.episodes import INCIDENT, episodes
 from pipelines.notify.incidents import GROWTH, incident_episodes
-from pipelines.notify.look import Round
+from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
+from pipelines.verdict import Limits
 from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
-from tests.unit.notify.notified import LINKS, Desk
+from tests.unit.notify.notified import LINKS, Desk, ago, fresh, lost
 
 OWNERS = {"*": Owner("platform"), "ord*": Owner("data", "#data-oncall")}
 GONE = replace(OFFLINE, severity="warning")
@@ -67,6 +69,70 @@ def test_what_is_raised_and_the_first_loss_are_a_message_each(desk):
 def test_a_second_outage_is_told_while_a_loss_keeps_the_first_incident_open(desk):
     titles = Phone(desk).watch(1_000, OFFLINE, LOST, over(OFFLINE, 60), again(OFFLINE, 600))
     assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "LOST", "OFFLINE"]
+
+
+def test_what_is_graver_of_the_same_severity_is_told_and_what_is_not_is_not(desk):
+    offline = state("offline", 100, "1, 2", "clicks-0")
+    assert [t.split(" prod")[0] for t in Phone(desk).watch(300, UNDER, offline)] == ["UNDER MIN ISR", "OFFLINE"]
+    other = Desk()
+    other.clock.now = OFFLINE.first_ts
+    assert len(Phone(other).watch(300, OFFLINE, UNDER)) == 1
+
+
+def test_each_further_loss_is_told(desk):
+    second = state("loss", 300, partitions="orders-7, orders-0")
+    assert len(Phone(desk).watch(600, LOST, second)) == 2
+    of_unknown_size = state("loss", 300, partitions="orders-0", offsets="0")
+    other = Desk()
+    other.clock.now = OFFLINE.first_ts
+    assert [t.split(" prod")[0] for t in Phone(other).watch(600, OFFLINE, of_unknown_size)] == ["OFFLINE", "LOST"]
+
+
+def test_the_loss_is_in_its_message_however_much_else_fires(desk):
+    others = [state("under_min_isr", 5 + n, "2", f"t-{n}") for n in range(8)]
+    phone = Phone(desk)
+    phone.watch(200, *others, LOST)
+    assert "prod: loss" in phone.got[-1].body.splitlines()
+
+
+def test_the_end_of_a_loss_is_no_good_news(desk):
+    phone = Phone(desk)
+    phone.watch(500, LOST, over(LOST, 100))
+    assert (phone.got[-1].title.split(" prod")[0], phone.got[-1].weight) == ("NO LONGER NOTIFIED LOST", "info")
+    unseen = Desk()
+    unseen.clock.now = OFFLINE.first_ts
+    late = Phone(unseen)
+    late.watch(10)
+    unseen.clock.pass_(1_000)
+    late.watch(20, LOST, over(LOST, 100))
+    assert [one.weight for one in late.got] == ["critical"]
+
+
+def test_an_incident_that_opens_again_under_its_name_is_told(desk):
+    rows = incidents([OFFLINE, over(OFFLINE, 60)], [], OFFLINE.first_ts + timedelta(seconds=400))
+    back = replace(rows[0], written_at=rows[-1].written_at + timedelta(seconds=9))
+    keys = {incident_episodes(rows[:n], {}, {}, back.written_at)[0].key for n in (1, len(rows))}
+    assert incident_episodes([*rows, back], {}, {}, back.written_at)[0].key not in keys
+
+
+def test_what_fires_and_is_in_no_incident_is_told_by_itself():
+    rows = incidents([OFFLINE], [], OFFLINE.written_at)
+    assert left_out([OFFLINE, LOST, over(UNDER, 90)], rows) == [LOST]
+    assert left_out([OFFLINE, LOST], []) == [OFFLINE, LOST]
+
+
+def test_where_incidents_or_downtimes_cannot_be_read_alerts_are_told(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    fresh(lake.root)
+    lost(lake.root)
+    first = look(lake, Limits(), "", 0, ago(0), per=INCIDENT)
+    assert [one.first.rule for one in first.episodes] == [INCIDENT]
+    for path in ("downtimes", "incidents"):
+        broken = tmp_path / "lake/ops" / path / "_delta_log/00000000000000000009.json"
+        broken.parent.mkdir(parents=True, exist_ok=True)
+        broken.write_text("{")
+    found = look(lake, Limits(), "", 0, ago(0), per=INCIDENT)
+    assert [one.last.rule for one in found.episodes] == ["loss"]
 
 
 def test_flapping_is_told_once_and_not_each_time(desk):
@@ -147,7 +213,7 @@ def test_an_alertmanager_has_an_alert_for_each_severity_that_fires_until_the_end
     desk.clock.pass_(70)
     (first,) = fires(*states)
     assert first["labels"].keys() == {"lake", "alertname", "cluster", "incident", "severity", "owner"}
-    assert first["labels"]["owner"] == "data (#data-oncall)"
+    assert first["labels"]["owner"] == "data"
     desk.clock.pass_(30)
     both = fires(*states)
     assert [one["labels"]["severity"] for one in both] == ["warning", "critical"]
@@ -155,3 +221,33 @@ def test_an_alertmanager_has_an_alert_for_each_severity_that_fires_until_the_end
     assert both[0]["labels"] == first["labels"]
     desk.clock.pass_(400)
     assert all(one["endsAt"] <= desk.clock().isoformat() for one in fires(*states))
+
+
+def test_the_first_loss_is_an_alert_of_its_own_so_that_an_alertmanager_notifies(desk):
+    sent = []
+    manager = Alertmanager(desk.post("am"), LINKS, sent.append)
+    desk.clock.pass_(70)
+    manager.deliver(seen_at(desk, OFFLINE))
+    desk.clock.pass_(60)
+    manager.deliver(seen_at(desk, OFFLINE, LOST))
+    each = [[one["labels"].get("loss") for one in alerts if "incident" in one["labels"]] for alerts in sent]
+    assert each == [[None], [None, "true"]]
+
+
+def test_an_alertmanager_that_is_new_gets_no_history(desk):
+    sent = []
+    desk.clock.pass_(5_000)
+    raised = state("under_min_isr", 30, "2")
+    history = [GONE, raised, LOST, over(GONE, 60), over(raised, 60), over(LOST, 90)]
+    Alertmanager(desk.post("am"), LINKS, sent.append).deliver(seen_at(desk, *history))
+    assert [one for one in sent[-1] if "incident" in one["labels"]] == []
+
+
+def test_a_channel_begins_anew_when_what_is_told_changes(desk):
+    phone = Phone(desk)
+    phone.watch(20)
+    desk.clock.pass_(5_000)
+    told = [OFFLINE, over(OFFLINE, 60)]
+    per_rule = Round(desk.clock(), tuple(episodes(told, desk.clock())), {}, (), None, {})
+    phone.channel.deliver(per_rule)
+    assert phone.got == []

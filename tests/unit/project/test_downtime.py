@@ -8,7 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pipelines.alerting.evaluate import evaluate
-from pipelines.alerting.lookup import read_downtimes, read_incidents
+from pipelines.alerting.lookup import read_downtimes, read_incidents, read_states
+from pipelines.alerting.outbox import in_order
 from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
@@ -74,7 +75,7 @@ def test_what_cannot_be_meant_is_refused_and_nothing_written(lake, words, said):
     assert read_downtimes(Lake(lake)) == []
 
 
-def test_incidents_are_shown_and_a_note_handles_all_of_one(lake):
+def test_incidents_are_shown_and_a_note_handles_the_loss_in_one_and_ends_no_outage(lake):
     frozen(lake)
     lost(lake, 30, topic="orders", partition=0)
     evaluate(lake)
@@ -89,8 +90,10 @@ def test_incidents_are_shown_and_a_note_handles_all_of_one(lake):
     done = hwmark("note", "--cluster", "prod", "--incident", name, "--handled", "sent again", "--lake", lake)
     assert done.exit_code == 0, done.output
     evaluate(lake)
+    states = {one.rule: one.firing for one in in_order(read_states(Lake(lake)))}
+    assert states == {"under_min_isr": True, "loss": False}
     last = read_incidents(Lake(lake))[-1]
-    assert (last.incident_id, last.firing, last.well_since is None) == (name, [], False)
+    assert (last.incident_id, len(last.firing), last.state) == (name, 1, "open")
 
 
 def test_a_yes_of_the_gate_opens_a_downtime_and_a_no_none(lake):
