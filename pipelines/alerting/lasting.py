@@ -47,7 +47,8 @@ _SPELLS = """
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, replicas,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
-  ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over
+  ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
+  EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = who.cluster AND c.closed >= clock) AS closed
 FROM ended WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
 ORDER BY ALL
 """
@@ -109,7 +110,8 @@ WITH marks AS (
 
 @dataclass(frozen=True, config=STRICT)
 class OfflineSettings(LastingSettings):
-    """Fires at once; for a partition of one replica, which any restart takes away, after `one_replica_s` seconds."""
+    """Fires at once, but after `one_replica_s` seconds for a partition of one replica, which any restart takes away,
+    and in a recording that was closed, whose brokers may have been stopped at its end."""
 
     for_s: Seconds = 0
     one_replica_s: Seconds = 300
@@ -123,7 +125,8 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
         least = min(settings.for_s, alone) * SECOND
         who = _REPLICA % "p.replica"
         for row in evaluation.ask(marks + _SPELLS.format(who=who), lasting=least, rule=name):
-            lasts = (alone if row["replicas"] == 1 else settings.for_s) * SECOND
+            waits = row["replicas"] == 1 or row["closed"]
+            lasts = (alone if waits else settings.for_s) * SECOND
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
             if fires <= row["last"]:

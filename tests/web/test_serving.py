@@ -197,7 +197,7 @@ def test_a_source_that_falls_silent_is_noticed_though_no_table_changed(lake):
 
     sound(lake, health("orders", 0))
     clock = [at(85)]
-    reader = reader_of(lake, now=lambda: clock[0])
+    reader = reader_of(lake, refresh_s=0, now=lambda: clock[0])
     assert "silent" not in " ".join(map(str, all_sentences(reader, Asked())))
     clock[0] = at(85 + 400)
     assert "UNKNOWN: no source reports any more" in " ".join(map(str, all_sentences(reader, Asked())))

@@ -126,6 +126,12 @@ def test_offline_is_told_at_once_but_of_one_replica(ar, clock, fires):
     assert states(found) == [("offline", "firing", "broker 1", 50, clock)] * fires
 
 
+@pytest.mark.parametrize(("clock", "fires"), [(349, False), (350, True)])
+def test_offline_at_the_end_of_a_recording_that_was_closed_is_told_after_five_minutes(clock, fires):
+    rows = {"leaderships": [led(0, 1, 0), led(50, -1, 1)], "health": [{"ar": [1, 2]}], "closed": [{"closed": clock}]}
+    assert [one[:2] for one in states(evidence(clock, **rows))] == [("offline", "firing")] * fires
+
+
 def test_offline_since_before_the_telemetry_is_told_by_the_present_state():
     health = {"offline": True, "last_event_ts": 5, "isr": [2], "ar": [1, 2]}
     assert states(evidence(305, health=[health])) == [("offline", "firing", "broker 2", 5, 305)]

@@ -183,7 +183,7 @@ CASES = {
         all_silent,
         ["prod: UNKNOWN: no source reports any more, the last did at 2026-09-01 12:08:20 UTC; then 1 was offline, "
          "3 were in sync"],
-        ("all in sync", "OK: "), ("stale_source",),
+        ("all in sync", "OK: "), ("offline", "stale_source"),
     ),
     "a leader that went down without a successor": Case(
         leader_gone, ["prod: UNKNOWN: broker 1 stopped reporting: how 4 of 4 partitions stand is not known"],

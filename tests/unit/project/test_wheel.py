@@ -63,13 +63,13 @@ def test_its_commands_run_with_the_rules_and_traces_that_travel_along(installed)
     assert "--fail-on-alert" in hwmark(installed, "check", "--help")
     ask = (
         "import generators.recordings.traces as t, pipelines.alerting.rules as r; "
-        "print(t.__file__, len(t.scenarios()), r.load().settings['offline'].for_s)"
+        "print(t.__file__, len(t.scenarios()), r.load().settings['offline'].one_replica_s)"
     )
     python = subprocess.run(
         [installed / "bin" / "python", "-c", ask],
         cwd=installed, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    where, scenarios, offline_for_s = python.stdout.split()
+    where, scenarios, one_replica_s = python.stdout.split()
     assert where.startswith(str(installed))
-    assert (scenarios, offline_for_s) == ("3", "300")
+    assert (scenarios, one_replica_s) == ("3", "300")
