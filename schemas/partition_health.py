@@ -62,7 +62,7 @@ spark = TABLE.spark
 
 
 def are_one_of(rows: pa.Table) -> Any:
-    """Of which rows one of `holding_replicas` holds the HW back, and nobody knows which."""
+    """Return of each row whether one of `holding_replicas` holds the HW back, and nobody knows which."""
     import pyarrow.compute as pc
 
     several = pc.greater(pc.list_value_length(rows["holding_replicas"]), 1)

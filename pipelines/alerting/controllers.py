@@ -10,7 +10,7 @@ from pipelines.lake.queries import moment, text
 from pipelines.verdict.controllers import sentence
 from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE
 
-# Of two watchers the one counts that was told something else last.
+# The watcher counts that was told something else last.
 _TOLD = """
 SELECT cluster, quorum, quorum_since AS since, max(ts) OVER (PARTITION BY cluster) AS clock FROM brokers
 WHERE quorum_since IS NOT NULL

@@ -27,7 +27,7 @@ class Downtime:
 
 
 def from_arrow(rows: pa.Table) -> list[Downtime]:
-    """Of each window the row that was written last, in order of their beginning."""
+    """The row of each window that was written last, in order of their beginning."""
     found = sorted(rows.select(downtimes.ARROW.names).to_pylist(), key=lambda row: row["written_at"])
     last = {row["downtime_id"]: row for row in found}
     each = [

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions
 from pipelines.alerting.episodes import states
+from pipelines.alerting.incidents import LOSSES
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
@@ -37,8 +38,7 @@ def evaluate(
     storage_options: StorageOptions | None = None,
     wait_s: float = 30,
 ) -> list[AlertState]:
-    """Every alert that fires, and those that this evaluation resolved; appends the new states to `ops/alerts`,
-    and those of incidents to `ops/incidents`.
+    """Every alert that fires, and those that this evaluation resolved; `ops/alerts`, `ops/incidents` get what is new.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
     `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
@@ -126,11 +126,7 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
 def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
     """What people say is handled. Of an incident that is its losses and silent sources: what else is wrong goes on."""
     rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
-    ended_by_people = {
-        state.alert_id
-        for state in stored
-        if state.rule in RULES and (RULES[state.rule].from_told or state.rule == STALE_SOURCE.name)
-    }
+    ended_by_people = {state.alert_id for state in stored if state.rule in LOSSES or state.rule == STALE_SOURCE.name}
     return [
         (row["cluster"], alert, row["text"], row["written_at"])
         for row in rows

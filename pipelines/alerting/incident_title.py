@@ -17,7 +17,6 @@ _STATES = {
     "loss": State.LOST.value,
     "unproven_loss": "MAY BE LOST",
     "loss_not_excluded": State.LOSS_NOT_EXCLUDED.value,
-    "at_risk": State.AT_RISK.value,
 }
 
 

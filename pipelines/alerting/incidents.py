@@ -20,6 +20,7 @@ from pipelines.alerting.downtime import Downtime
 from pipelines.alerting.incident_title import title
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
+from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
 from schemas import incidents as schema
 
@@ -30,8 +31,9 @@ FLAPPING = 5
 OPEN, PLANNED, ENDED = "open", "planned", "ended"
 OWN_RULES = frozenset({"job_behind", "notify_failing"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
-LOSSES = frozenset({"loss", "unproven_loss", "loss_not_excluded"})
-EXPLAINED = frozenset({"offline", "under_min_isr", "out_of_sync", "at_risk", "stale_source"})
+LOSSES = frozenset(name for name, rule in RULES.items() if rule.from_told)
+"""Rules of what no telemetry ends: it ends so long after it was told, or as somebody says so."""
+EXPLAINED = frozenset({"offline", "under_min_isr", "out_of_sync", "stale_source"})
 """Rules that a planned downtime of the brokers they name explains; a loss never is."""
 
 
@@ -185,7 +187,7 @@ class _Open:
     def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
         """Until when downtimes explain all that fires; None: something is not explained."""
         opened = [window for window in windows if window.cluster == self.cluster and window.begins <= at < window.until]
-        untils = [explained(state, opened) for state in firing]
+        untils = [end_of_downtime(state, opened) for state in firing]
         return min((until for until in untils if until), default=None) if all(untils) else None
 
     def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
@@ -251,7 +253,7 @@ def _cluster(state: AlertState) -> str:
     return "" if state.rule in OWN_RULES else state.labels.get("cluster", "")
 
 
-def explained(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
+def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
     """Until when these downtimes explain an alert; None: they do not.
 
     Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is

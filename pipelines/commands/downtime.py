@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,13 +61,15 @@ def downtime(
 
     if not (seconds := duration("--for", lasts)):
         raise UsageError(f"--for is {lasts!r}: write how long, such as 15m or 2h")
-    echo(said(open_window(place, cluster, broker or None, rack, seconds, reason)))
+    echo(line_of(open_window(place, cluster, broker or None, rack, seconds, reason)))
 
 
-def said(window: Downtime) -> str:
-    """What a window that was opened is, in one line."""
-    who = "all brokers" if window.brokers is None else _brokers(window)
-    return f"{window.downtime_id}: {who} of {window.cluster} may be away until {_clock(window.until)}"
+def line_of(window: Downtime) -> str:
+    """One line about a window that was opened."""
+    from pipelines.verdict import words
+
+    who = "all brokers" if window.brokers is None else words.brokers(window.brokers)
+    return f"{window.downtime_id}: {who} of {window.cluster} may be away until {words.clock(window.until)}"
 
 
 def open_window(
@@ -104,6 +107,7 @@ def end(
 ) -> None:
     """End a window now: what its brokers explain from here on is told."""
     from pipelines.alerting.lookup import read_downtimes
+    from pipelines.verdict import words
 
     place, now = _place(lake, config), clock.now()
     windows = {one.downtime_id: one for one in read_downtimes(place)}
@@ -111,13 +115,13 @@ def end(
         raise UsageError(f"{place.root} has no downtime {downtime_id}; {nearest(downtime_id, windows)}")
     window = windows[downtime_id]
     if window.until <= now:
-        raise UsageError(f"downtime {downtime_id} ended at {_clock(window.until)} already")
+        raise UsageError(f"downtime {downtime_id} ended at {words.clock(window.until)} already")
     _write(place, replace(window, until=now, author=author(), written_at=now))
     echo(f"{downtime_id}: ended")
 
 
 @downtime_app.command("list")
-def show(
+def list_windows(
     lake: Lake = None,
     config: Config = None,
     debug: Debug = False,
@@ -125,13 +129,14 @@ def show(
     """Show the windows that are open, and those of the last seven days."""
     from pipelines.alerting.lookup import read_downtimes
     from pipelines.commands.show import tables
+    from pipelines.verdict import words
 
     place, now = _place(lake, config), clock.now()
     rows = [
         {
             "id": one.downtime_id, "state": "open" if one.until > now else "ended", "cluster": one.cluster,
-            "brokers": "all" if one.brokers is None else _brokers(one), "begins": one.begins, "until": one.until,
-            "reason": one.reason, "author": one.author,
+            "brokers": "all" if one.brokers is None else words.brokers(one.brokers), "begins": one.begins,
+            "until": one.until, "reason": one.reason, "author": one.author,
         }
         for one in read_downtimes(place)
         if one.until > now - timedelta(days=7)
@@ -139,22 +144,10 @@ def show(
     echo(tables.as_table(rows, list(rows[0])) if rows else f"{place.root} has no downtime of the last seven days.")
 
 
-def _brokers(window: Downtime) -> str:
-    from pipelines.verdict import words
-
-    return words.brokers(window.brokers or ())
-
-
-def _clock(ts: datetime) -> str:
-    from pipelines.verdict import words
-
-    return words.clock(ts)
-
-
-def _place(lake: str | None, config: object) -> Place:
+def _place(lake: str | None, config: Path | None) -> Place:
     from pipelines.lake.lake import Lake as Place
 
-    settings = settings_of_existing_lake(config, lake={"path": lake})  # type: ignore[arg-type]
+    settings = settings_of_existing_lake(config, lake={"path": lake})
     return Place(settings.lake.path, settings.lake.storage_options)
 
 

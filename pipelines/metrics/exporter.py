@@ -16,7 +16,7 @@ from pipelines.lake.versions import Versions
 from pipelines.metrics import families
 from pipelines.metrics.families.upkeep import Reading, unreadable
 from pipelines.metrics.health import Health, health, not_readable
-from pipelines.metrics.snapshot import Snapshot, evaluated, read
+from pipelines.metrics.snapshot import Snapshot, last_evaluation, read
 from pipelines.metrics.totals import Running
 from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.source.closings import count_closings
@@ -95,7 +95,7 @@ class Exporter:
             self._reading = Reading(self._reading.readings + 1, perf_counter() - began)
             self._state, self._silent = (state, limits), _silent(self._snapshot, limits, now)
         # With nothing new an evaluation writes no table.
-        return limits, replace(self._snapshot, evaluated=evaluated(self.lake))
+        return limits, replace(self._snapshot, evaluated=last_evaluation(self.lake))
 
     def _look(self) -> tuple[object, ...]:
         """What differs whenever a reading would: versions of tables, how far the job is, what a drain closed."""

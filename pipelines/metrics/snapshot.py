@@ -92,7 +92,7 @@ def _rows(lake: Lake, table: Table, sql: str) -> list[Row]:
     return [] if found is None else query(found, sql)
 
 
-def evaluated(lake: Lake) -> datetime | None:
+def last_evaluation(lake: Lake) -> datetime | None:
     """When (wall clock) the alert rules were last evaluated, by whatever command: when their step was recorded."""
     found: datetime | None = lake.files().get_file_info(RECORD).mtime
     return found

@@ -19,7 +19,7 @@ from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.notify.http import NotAccepted
 from pipelines.notify.ledger import Delivery, Outcome
 from pipelines.notify.look import Round
-from pipelines.notify.notice import command, incident_line, incident_lines, page, sentence
+from pipelines.notify.notice import alerts_of, command, incident_line, incident_lines, page, sentence
 from pipelines.notify.runbooks import WATCHDOG, runbook
 from pipelines.printable import printable
 from pipelines.verdict import words
@@ -70,8 +70,8 @@ def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = Fa
             "summary": incident_line(state),
             "description": "\n".join(incident_lines(state, links, seen, unseen=unseen)),
         }
-        named = [seen.alerts[one] for one in state.labels.get("alert_ids", "").split(", ") if one in seen.alerts]
-        head = gravest(named) if named else state
+        alerts = alerts_of(state, seen)
+        head = gravest(alerts) if alerts else state
     found |= {
         "since": words.clock(state.first_ts),
         "judged": seen.judged.get(state.labels.get("cluster", ""), ""),

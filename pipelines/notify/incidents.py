@@ -34,7 +34,7 @@ def incident_episodes(
 
 
 def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime) -> Episode:
-    """Of the states of one incident, from the first that was open on."""
+    """The episode of one incident, from its states since it was first open."""
     changes = growths = 0
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -22,8 +21,6 @@ from pipelines.verdict import Limits, Verdict, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import State
-
-_log = logging.getLogger("hwmark.notify")
 
 
 @dataclass(frozen=True)
@@ -72,8 +69,9 @@ def look(
         found = assess(lake, load(rules_file or None), now, interval_s)
         states = found.stored + found.new
     alerts = {state.alert_id: state for state in in_order(states)}
+    unread: tuple[str, ...] = ()
     if per == INCIDENT:
-        rows = _incidents(lake, states, now, write=write)
+        rows, unread = _incidents(lake, states, now, write=write)
         told = (*incident_episodes(rows, alerts, owners or {}, now), *episodes(left_out(states, rows), now))
     else:
         told = tuple(episodes(states, now))
@@ -81,20 +79,23 @@ def look(
     try:
         records = survey(lake, Filter(), limits.since, limits, now).records
     except Exception as error:
-        return replace(seen, wrong=(unreadable(error),))
+        return replace(seen, wrong=(unreadable(error), *unread))
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return replace(seen, judged=judged, wrong=tuple(not_fresh(verdicts, handled_sources(states))))
+    return replace(seen, judged=judged, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
 
 
-def _incidents(lake: Lake, states: Sequence[AlertState], now: datetime, *, write: bool) -> list[Incident]:
-    """The states of all incidents; none where they cannot be read."""
+def _incidents(
+    lake: Lake, states: Sequence[AlertState], now: datetime, *, write: bool
+) -> tuple[list[Incident], tuple[str, ...]]:
+    """The states of all incidents; where they cannot be read none, and a sentence that says so."""
     try:
         stored = read_incidents(lake)
-        return stored if write else [*stored, *untold_incidents(lake, stored, states, now)]
+        return (stored if write else [*stored, *untold_incidents(lake, stored, states, now)]), ()
     except Exception as error:
-        _log.warning("incidents cannot be read, alerts are told one by one: %s", error)
-        return []
+        return [], (
+            f"ops/incidents cannot be read, so alerts are told one by one: {' '.join(str(error).split())[:300]}",
+        )
 
 
 def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:

@@ -53,6 +53,11 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
     return Notice(episode.key, alert_id, _weight(state, unseen), printable(title), body, tuple(lower))
 
 
+def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
+    """The last states of the alerts of an incident."""
+    return [seen.alerts[one] for one in incident.labels.get("alert_ids", "").split(", ") if one in seen.alerts]
+
+
 def incident_line(state: AlertState) -> str:
     """The first line of a message about an incident, at most 100 characters."""
     over = "ENDED" if _heals(state) else "NO LONGER NOTIFIED"
@@ -61,7 +66,7 @@ def incident_line(state: AlertState) -> str:
 
 def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> list[str]:
     """What a message about an incident says below its first line, a line for each thing."""
-    alerts = [seen.alerts[one] for one in state.labels.get("alert_ids", "").split(", ") if one in seen.alerts]
+    alerts = alerts_of(state, seen)
     since, until = links.clock(state.first_ts), links.clock(state.last_ts)
     lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
     lines += ["It was over before it could be sent."] if unseen else []

@@ -67,7 +67,7 @@ receivers:
 """
 
 
-def shipped(receiver):
+def shipped_config(receiver):
     """The shipped configuration with intervals of half a second, and every receiver below the address of one."""
     text = (Path(__file__).parents[2] / "conf/alertmanager-hwmark.yml").read_text()
     head = re.sub(r"(group_\w+): \d+[sm]$", r"\1: 500ms", text.partition("\nreceivers:")[0], flags=re.MULTILINE)

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.notify.processes import alertmanager, hwmark, needs_alertmanager, shipped
+from tests.notify.processes import alertmanager, hwmark, needs_alertmanager, shipped_config
 from tests.unit.notify.notified import fresh, frozen, lost, settings
 from tests.unit.notify.receivers import receiver, until
 
@@ -21,7 +21,7 @@ resolve_after_s = 1
 
 @pytest.fixture
 def manager(tmp_path):
-    with receiver() as hook, alertmanager(tmp_path / "am", hook, shipped(hook)) as one:
+    with receiver() as hook, alertmanager(tmp_path / "am", hook, shipped_config(hook)) as one:
         yield one
 
 

@@ -65,7 +65,7 @@ def _changed(series: Series) -> tuple[int, ...]:
 
 
 class FileChoice:
-    """How far each file of a series was read, and which is next; for `only` see SeriesReader.
+    """The files of a series, how far each was read, and the next one; for `only` see SeriesReader.
 
     `end` is the file that holds the line told last, `located` is True while that is there. `blocked` is True while a
     file that comes next cannot be read.

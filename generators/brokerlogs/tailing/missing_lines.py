@@ -1,4 +1,4 @@
-"""What is missing of a source, until rows say so."""
+"""Lines that are missing of a source, until rows say so."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class SeriesReader:
 
     @property
     def older(self) -> list[Older]:
-        """Where unknown lines lie before those that were told."""
+        """The places of unknown lines before those that were told."""
         return self._files.older
 
     @property

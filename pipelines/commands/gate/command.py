@@ -91,12 +91,12 @@ def gate(
 
 def open_downtime(settings: Settings, facts: Facts, lasts_s: float) -> str:
     """Open a planned downtime of the brokers that may be stopped; what it says. 0 seconds: none."""
-    from pipelines.commands.downtime import open_window, said
+    from pipelines.commands.downtime import line_of, open_window
 
     if not lasts_s:
         return ""
     place = Lake(settings.lake.path, settings.lake.storage_options)
-    return said(open_window(place, facts.cluster, sorted(facts.stopped), None, lasts_s, "hwmark gate"))
+    return line_of(open_window(place, facts.cluster, sorted(facts.stopped), None, lasts_s, "hwmark gate"))
 
 
 def _waited(

@@ -133,6 +133,7 @@ def test_where_incidents_or_downtimes_cannot_be_read_alerts_are_told(tmp_path):
         broken.write_text("{")
     found = look(lake, Limits(), "", 0, ago(0), per=INCIDENT)
     assert [one.last.rule for one in found.episodes] == ["loss"]
+    assert any(why.startswith("ops/incidents cannot be read") for why in found.wrong)
 
 
 def test_flapping_is_told_once_and_not_each_time(desk):
