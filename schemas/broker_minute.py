@@ -1,6 +1,7 @@
 """`gold/broker_minute`: one minute of event time of one broker."""
 
 from schemas.declaration import Column, Table
+from schemas.minute_stats import SPAN_COLUMNS
 
 TABLE = Table(
     "gold/broker_minute",
@@ -24,6 +25,8 @@ TABLE = Table(
         Column("events", "bigint", "telemetry events"),
         Column("late", "bigint", "late events"),
         Column("gaps", "bigint", "gaps in telemetry"),
+        Column("offline", "bigint", "partitions without a leader at the end of the minute, all under broker -1"),
+        *SPAN_COLUMNS,
     ),
 )
 ARROW = TABLE.arrow()

@@ -1,6 +1,7 @@
 """`gold/cluster_minute`: one minute of event time of one cluster."""
 
 from schemas.declaration import Column, Table
+from schemas.minute_stats import SPAN_COLUMNS
 
 TABLE = Table(
     "gold/cluster_minute",
@@ -23,6 +24,8 @@ TABLE = Table(
         Column("events", "bigint", "telemetry events"),
         Column("late", "bigint", "late events"),
         Column("gaps", "bigint", "gaps in telemetry"),
+        Column("offline", "bigint", "partitions without a leader at the end of the minute"),
+        *SPAN_COLUMNS,
     ),
 )
 ARROW = TABLE.arrow()

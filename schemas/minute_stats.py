@@ -13,7 +13,8 @@ TABLE = Table(
         Column(
             "counts",
             "map<string,bigint>",
-            "named counts; names ending in _change are differences of a gauge, to be summed over time",
+            "named counts; names ending in _change are differences of a gauge, to be summed over time, and with @N those at the "
+            "Nth millisecond of the minute",
             null=False,
         ),
         Column("append_to_hw", "array<bigint>", "histogram of append to HW milliseconds over BOUNDS_MS"),
@@ -26,3 +27,14 @@ BOUNDS_MS = tuple(round(2 ** (k / 2), 3) for k in range(40))
 """Upper bounds of the append_to_hw buckets in milliseconds; one more bucket takes the rest."""
 BOUNDS_RECORDS = (0, *(2**k for k in range(40)))
 """Upper bounds of the lag buckets in records; one more bucket takes the rest."""
+SPANS = {name: f"{name}_change" for name in ("under_replicated", "under_min_isr", "offline")}
+"""Gauges whose differences are counted to the millisecond, too."""
+SPAN_COLUMNS = tuple(
+    column
+    for name in SPANS
+    for column in (
+        Column(f"{name}_max", "bigint", f"the most {name} at once within the minute; null: not known"),
+        Column(f"{name}_s", "double", f"its seconds with any {name}, to its end where they still are; null: not known"),
+    )
+)
+"""Columns of minutes, the most and the seconds of each of SPANS."""

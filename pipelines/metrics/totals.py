@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.streaming.sinks.gold import summed_counts, summed_histograms
+from pipelines.streaming.sinks.partials import summed_counts, summed_histograms
 from schemas.minute_stats import BOUNDS_MS
 
 if TYPE_CHECKING:

@@ -169,6 +169,7 @@ def test_drawn_minutes_in_any_cuts_are_those_written_at_once(lake, tmp_path, see
     for at in np.sort(random.integers(0, 2000, 40)):
         late = int(at - random.integers(0, 1500)) if random.random() < 0.2 else int(at)
         counts = {name: int(random.integers(-2, 3)) for name in changes if random.random() < 0.3}
+        counts |= {f"{name}@{random.integers(60_000)}": n for name, n in counts.items() if name == changes[1]}
         drawn.append(partial(max(0, late), int(random.integers(3)), random.choice(["a", "b"]), events=1, **counts))
     whole = Lake(str(tmp_path / "whole"), {})
     create_tables(whole)

@@ -18,7 +18,7 @@ from pipelines.replication.partition.terms import Term
 from pipelines.replication.state.state import OrderKey, State
 
 Queue = list[tuple[OrderKey, PartitionEvent]]
-NO_LEADER = GaugeState(None, 0, 0, 0)
+NO_LEADER = GaugeState(None, 0, 0, 0, 0)
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Gauges:
         led = leader is not None and leader >= 0
         missing = len(registration.replicas or isr) - len(isr) if led else 0
         few = missing > 0 and len(isr) < self._lookup.min_isr(self._history.now, registration.min_isr)
-        now = leader, int(led), int(missing > 0), int(few)
+        now = leader, int(led), int(missing > 0), int(few), int(leader == -1)
         return self._before if now == self._before else GaugeState(*now)
 
 

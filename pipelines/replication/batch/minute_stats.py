@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pipelines.replication.batch.numbering import Minutes
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I32, I64, LOW, MINUTE_US
@@ -23,8 +22,11 @@ from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.partition.committed_isr import RETRACTED
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import OUT_OF_SYNC, REPLICA_HW
-from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS, SPANS
 
+MS_US = 1000
+MINUTE_MS = MINUTE_US // MS_US
+TO_THE_MS = frozenset(SPANS.values())
 Place = tuple[str, int, int]
 """(cluster, broker, minute in microseconds)"""
 
@@ -38,12 +40,14 @@ class MinuteStats:
     lag: dict[Place, I64] = field(default_factory=dict)
 
     def add(self, cluster: str, broker: int | None, ts: int, name: str, count: int = 1) -> None:
-        """Adds to one named count of the minute of `ts` (microseconds)."""
+        """Adds to one named count of the minute of `ts` (microseconds), and of its millisecond if it is kept so."""
         place = (cluster, -1 if broker is None else broker, ts // MINUTE_US * MINUTE_US)
         counts = self.counts.get(place)
         if counts is None:
             counts = self.counts[place] = Counter()
         counts[name] += count
+        if name in TO_THE_MS:
+            counts[f"{name}@{ts // MS_US % MINUTE_MS}"] += count
 
     def add_results(self, state: State, batch: Batch, results: TermResults) -> None:
         """Adds the events and histograms that the kernel counted."""
@@ -71,11 +75,14 @@ class MinuteStats:
 
     def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str, step: int = 1) -> None:
         """Adds `step` to one named count of the minute of each `ts`."""
+        unit_us = MS_US if name in TO_THE_MS else MINUTE_US
+        units, at = np.unique(ts // unit_us, return_inverse=True)
         places, of = np.unique(cluster.astype(np.int64) << 32 | broker.astype(np.int64) & LOW, return_inverse=True)
-        keys, counts = np.unique(of << 32 | ts // MINUTE_US, return_counts=True)
-        found = *Minutes.from_keys(places[keys >> 32], keys & LOW), counts
-        for number, broker_id, minute, count in zip(*(values.tolist() for values in found), strict=True):
-            self.add(str(state.clusters.all[number][0]), broker_id, minute, name, step * count)
+        keys, counts = np.unique(of << 32 | at, return_counts=True)
+        place = places[keys >> 32]
+        found = place >> 32, place << 32 >> 32, units[keys & LOW] * unit_us, counts
+        for number, broker_id, since, count in zip(*(values.tolist() for values in found), strict=True):
+            self.add(str(state.clusters.all[number][0]), broker_id, since, name, step * count)
 
     def table(self, batch_id: int) -> pa.Table:
         """silver/minute_stats; a place at which everything is 0 has no row."""
@@ -105,6 +112,7 @@ class GaugeState(NamedTuple):
     partitions_change: int
     under_replicated_change: int
     under_min_isr_change: int
+    offline_change: int
 
 
 GaugeMove = tuple[int, int, GaugeState, GaugeState]
@@ -115,18 +123,18 @@ def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats
     """Moves the gauges of brokers; the lane of a broker that leads no more is marked as deposed."""
     moved: Counter[tuple[str, int | None, int, str]] = Counter()
     for partition, ts, before, after in moves:
-        cluster, minute = state.place(partition)[0], ts // MINUTE_US * MINUTE_US
+        cluster = state.place(partition)[0]
         for name, was, now in zip(GaugeState._fields[1:], before[1:], after[1:], strict=True):
             if was:
-                moved[cluster, before.leader_id, minute, name] -= 1
+                moved[cluster, before.leader_id, ts, name] -= 1
             if now:
-                moved[cluster, after.leader_id, minute, name] += 1
+                moved[cluster, after.leader_id, ts, name] += 1
         led = before.leader_id is not None and before.leader_id >= 0
         lane = state.lane_of(partition, before.leader_id) if before.leader_id is not None and led else -1
         if lane >= 0 and state.partitions["leader_id"][partition] != before.leader_id:
             state.lanes["deposed"][lane] = 1
-    for (cluster, leader, minute, name), count in moved.items():
-        minutes.add(cluster, leader, minute, name, count)
+    for (cluster, leader, ts, name), count in moved.items():
+        minutes.add(cluster, leader, ts, name, count)
 
 
 def count_changes(changes: list[Any], regressions: list[Any], minutes: MinuteStats) -> None:

@@ -6,7 +6,7 @@ from the rows that are stored, never from the whole history, whose beginning ret
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,8 +20,10 @@ import pyarrow.compute as pc
 from pipelines.lake.data_file import write_file
 from pipelines.lake.lake import Lake, declared
 from pipelines.lake.table import Replaced, committing, replace_files, with_plain_text
+from pipelines.streaming.sinks.partials import Who, moves_within, summed_counts, summed_histograms
+from pipelines.streaming.sinks.spans import Moves, shift_spans, span_columns
 from pipelines.streaming.tables import at_once, has_batch
-from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
+from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS, SPANS
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -35,6 +37,7 @@ GAUGES = {
     "under_replicated": "under_replicated_change",
     "under_min_isr": "under_min_isr_change",
     "out_of_sync_replicas": "out_of_sync_change",
+    "offline": "offline_change",
 }
 """Columns that stand for the end of a minute, and the counts whose running sum they are."""
 TALLIES = {"shrinks": "shrink:", "expands": "expand:", "regressions": "regression:"}
@@ -44,7 +47,6 @@ LOOK_BACK_US, WIDER = 300_000_000, 12
 US = pa.timestamp("us", "UTC")
 EVER = 1 << 62
 
-Who = tuple[Any, ...]
 I64 = npt.NDArray[np.int64]
 Counts = Mapping[tuple[Who, datetime], Mapping[str, int]]
 Minutes = dict[str, I64]
@@ -63,11 +65,10 @@ def _add(lake: Lake, kind: str, new: pa.Table, versions: Mapping[str, int]) -> N
     """Puts the rows of the minutes that change in place of those that the table has of them, where any differs."""
     files, touched = _Files(lake, kind), _by_cluster(new)
     stored = _stored(files, touched, _moved_from(new))
-    first = {cluster: minutes[:1] for cluster, minutes in _by_cluster(stored).items()}
-    asked = {cluster: np.union1d(minutes, first.get(cluster, minutes)) for cluster, minutes in touched.items()}
-    rows = changed(kind, stored, _Files(lake, PARTIALS).rows(asked), new)
+    since = min(_moved_from(new).values(), default=EVER)
+    rows = changed(kind, stored, _Files(lake, PARTIALS).rows(_with_first(touched, stored), since=since), new)
     order = [(name, "ascending") for name in (*WHO[kind], "minute")]
-    if not stored.filter(_is_in(stored, rows)).sort_by(order).equals(rows.sort_by(order)):
+    if not stored.filter(_is_in(stored, _by_cluster(rows))).sort_by(order).equals(rows.sort_by(order)):
         replaced, kept = files.without(rows)
         written = [write_file(lake.files(kind), kind, rows.schema, [part]) for part in (kept, rows) if len(part)]
         replace_files(files.table, replaced, written, None, versions)
@@ -76,17 +77,22 @@ def _add(lake: Lake, kind: str, new: pa.Table, versions: Mapping[str, int]) -> N
 def changed(kind: str, stored: pa.Table, partials: pa.Table, new: pa.Table) -> pa.Table:
     """All rows of the minutes that a batch changes, as they are now; one in which nothing is above 0 is left out.
 
-    `stored`: rows of a minute table, see `_stored`; `partials`: all of the touched minutes and of each cluster's first
-    stored one, in which are those of the batch, `new`.
+    `stored`: rows of a minute table, see `_stored`; `partials`: all of the touched minutes, of each cluster's first
+    stored one, and of those after a gauge moves, in which are those of the batch, `new`.
     """
     who = WHO[kind]
+    minutes, within = _by_cluster(new), moves_within(partials, who)
+    minutes = _with_moves(minutes, within, _moved_from(new), _by_cluster(stored))
+    asked = _with_first(minutes, stored)
+    partials = partials.filter(_is_in(partials, asked))
     counted = _Counted(
+        within,
         summed_counts(partials, who),
         summed_histograms(partials, "append_to_hw", len(BOUNDS_MS) + 1, who),
         summed_histograms(partials, "lag", len(BOUNDS_RECORDS) + 1, who),
     )
     moves, parts = summed_counts(new, who), [declared(kind).arrow().empty_table()]
-    for cluster, touched in _by_cluster(new).items():
+    for cluster, touched in minutes.items():
         own = {key: counts for key, counts in moves.items() if key[0][0] == cluster}
         course = _Course(who, stored.filter(pc.equal(stored["cluster"], cluster)), touched, own)
         if course.began(counted.counts).any():  # retention took what was before: none of it is written anew
@@ -101,9 +107,13 @@ def changed(kind: str, stored: pa.Table, partials: pa.Table, new: pa.Table) -> p
 class _Counted(NamedTuple):
     """Summed partials of everyone's minutes."""
 
+    within: Mapping[tuple[Who, datetime], Moves]
     counts: Counts
     latencies: dict[tuple[Who, datetime], I64]
     lags: dict[tuple[Who, datetime], I64]
+
+
+NOTHING = _Counted({}, {}, {}, {})
 
 
 class _Course:
@@ -148,31 +158,43 @@ class _Course:
         sums = counted.counts.get(key, {})
         rest = _tallies(sums) | _percentiles(counted.latencies.get(key), counted.lags.get(key))
         if (k := self._row.get((name, int(minute)))) is not None:
-            (there,) = self._stored.slice(k, 1).to_pylist()
-            rest = there if there["events"] > rest["events"] else rest
-        return self._with_gauges(name, minute, rest)
+            there = self._stored.slice(k, 1)
+            if there["events"][0].as_py() > rest["events"]:
+                return self._with_gauges(name, minute, self._moved(there).to_pylist()[0])
+        now = dict(zip(GAUGES, self._now(name, minute), strict=True))
+        return self._with_gauges(name, minute, rest | span_columns(now, sums, counted.within.get(key, {})))
 
     def without_row(self, minutes: I64) -> list[dict[str, Any]]:
         """Rows of stored minutes for those who had none in them."""
-        nothing = _tallies({}) | _percentiles(None, None)
         moved = [name for k, name in enumerate(self.names) if self.moved[k].any()]
         pairs = ((name, minute) for name in moved for minute in minutes.tolist())
-        return [self._with_gauges(*pair, nothing) for pair in pairs if pair not in self._row]
+        return [self.row(NOTHING, *pair) for pair in pairs if pair not in self._row]
 
     def moved_rows(self, minutes: I64) -> pa.Table:
         """The stored rows of these minutes with the gauges that they have now."""
-        among = np.isin(self._at, minutes)
-        rows, now = self._stored.filter(pa.array(among)), self.now[self._of[among], self._column(self._at[among])]
-        for k, gauge in enumerate(GAUGES):
-            rows = rows.set_column(rows.column_names.index(gauge), rows.schema.field(gauge), pa.array(now[:, k]))
-        zero = ~now.any(axis=1)
+        rows = self._moved(self._stored.filter(pa.array(np.isin(self._at, minutes))))
+        zero = np.logical_not(np.stack([rows[gauge].to_numpy() for gauge in GAUGES]).any(axis=0))
         says = [bool(self._said(row)) for row in rows.filter(pa.array(zero)).to_pylist()]
         zero[zero] = np.logical_not(says)
         return rows.filter(pa.array(~zero))
 
+    def _moved(self, rows: pa.Table) -> pa.Table:
+        """Stored rows with the gauges that they have now, and the most of a minute as much higher as these."""
+        keys = zip(*(rows[name].to_pylist() for name in self._who), strict=True)
+        of, at = [self._number[key] for key in keys], self._column(rows["minute"].cast(pa.int64()).to_numpy())
+        now = dict(zip(GAUGES, self.now[of, at].T, strict=True))
+        rows = shift_spans(rows, {name: now[name] - pc.fill_null(rows[name], 0).to_numpy() for name in SPANS})
+        for gauge, values in now.items():
+            rows = rows.set_column(rows.column_names.index(gauge), rows.schema.field(gauge), pa.array(values))
+        return rows
+
+    def _now(self, name: Who, minute: int) -> list[int]:
+        now: list[int] = self.now[self._number[name], self._column(minute)].tolist()
+        return now
+
     def _with_gauges(self, name: Who, minute: int, rest: Mapping[str, Any]) -> dict[str, Any]:
-        now = self.now[self._number[name], self._column(minute)].tolist()
-        row = {**rest, **dict(zip(self._who, name, strict=True)), **dict(zip(GAUGES, now, strict=True))}
+        now = dict(zip(GAUGES, self._now(name, minute), strict=True))
+        row = {**rest, **dict(zip(self._who, name, strict=True)), **now}
         return row | {"minute": _time(minute)} if self._said(row) else {}
 
     def _said(self, row: Mapping[str, Any]) -> list[str]:
@@ -209,7 +231,7 @@ class _Files:
         replaced, kept = [], [rows.schema.empty_table()]
         for number in self._chosen(np.unique(rows["minute"].cast(pa.int64()).to_numpy())):
             there = self._read([number])
-            gone = _is_in(there, rows)
+            gone = _is_in(there, _by_cluster(rows))
             if gone.true_count:
                 replaced.append(self._files[number])
                 kept.append(there.filter(pc.invert(gone)))
@@ -261,6 +283,26 @@ def _moved_from(new: pa.Table) -> dict[str, int]:
     return found
 
 
+def _with_first(touched: Minutes, stored: pa.Table) -> Minutes:
+    """The minutes, with the first one that is stored of each cluster."""
+    first = {cluster: minutes[:1] for cluster, minutes in _by_cluster(stored).items()}
+    return {cluster: np.union1d(minutes, first.get(cluster, minutes)) for cluster, minutes in touched.items()}
+
+
+def _with_moves(
+    touched: Minutes, within: Collection[tuple[Who, datetime]], since: Mapping[str, int], stored: Minutes
+) -> Minutes:
+    """The minutes, with those stored ones after a gauge moves in which SPANS have moved: their seconds may differ."""
+    found = {cluster: minutes.tolist() for cluster, minutes in touched.items()}
+    for (cluster, *_), minute in within:
+        if cluster in since and _us(minute) > since[cluster]:
+            found[cluster].append(_us(minute))
+    return {
+        cluster: np.union1d(touched[cluster], np.intersect1d(minutes, stored.get(cluster, [])))
+        for cluster, minutes in found.items()
+    }
+
+
 def _by_cluster(rows: pa.Table) -> Minutes:
     pairs = rows.select(["cluster", "minute"]).group_by(["cluster", "minute"]).aggregate([]).sort_by("minute")
     found: dict[str, list[int]] = {}
@@ -269,11 +311,11 @@ def _by_cluster(rows: pa.Table) -> Minutes:
     return {cluster: np.array(minutes, np.int64) for cluster, minutes in found.items()}
 
 
-def _is_in(rows: pa.Table, minutes: pa.Table) -> pa.BooleanArray:
-    """Which rows are of a cluster and minute that `minutes` has rows of."""
+def _is_in(rows: pa.Table, minutes: Minutes) -> pa.BooleanArray:
+    """Which rows are of these clusters and minutes."""
     at, clusters = rows["minute"].cast(pa.int64()).to_numpy(), rows["cluster"].to_numpy()
     among = np.zeros(len(rows), np.bool_)
-    for cluster, own in _by_cluster(minutes).items():
+    for cluster, own in minutes.items():
         among |= (clusters == cluster) & np.isin(at, own)
     return pa.array(among)
 
@@ -299,58 +341,6 @@ def _us(time: datetime) -> int:
 
 def _time(us: int) -> datetime:
     return datetime.fromtimestamp(us // 1_000_000, UTC)
-
-
-def summed_counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], dict[str, int]]:
-    """Summed counts by name for everyone's minutes, those without counts included."""
-    summed: dict[tuple[Who, datetime], dict[str, int]] = {}
-    for row in partials.group_by([*who, "minute"]).aggregate([]).to_pylist():
-        summed[_key(row, who)] = {}
-    maps = partials["counts"].combine_chunks()
-    flat = _at(partials, who, maps).append_column("name", _values(maps, maps.keys))
-    flat = flat.append_column("value", _values(maps, maps.items))
-    for row in flat.group_by([*who, "minute", "name"]).aggregate([("value", "sum")]).to_pylist():
-        summed[_key(row, who)][row["name"]] = row["value_sum"]
-    return summed
-
-
-def summed_histograms(
-    partials: pa.Table, column: str, size: int, who: Sequence[str]
-) -> dict[tuple[Who, datetime], I64]:
-    """Summed histograms for everyone's minutes that have one."""
-    lists = partials[column].combine_chunks()
-    lengths = np.diff(lists.offsets)
-    within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    minutes, of_row = _minutes_of(partials, who)
-    sums = np.zeros((len(minutes), size), np.int64)
-    np.add.at(sums, (np.repeat(of_row, lengths), within), _values(lists, lists.values).to_numpy())
-    return {minutes[i]: sums[i] for i in np.unique(of_row[lengths > 0])}
-
-
-def _minutes_of(partials: pa.Table, who: Sequence[str]) -> tuple[list[tuple[Who, datetime]], I64]:
-    """Everyone's minutes, and which of them each row is of."""
-    codes = np.zeros(len(partials), np.int64)
-    for name in (*who, "minute"):
-        values = partials[name].combine_chunks().dictionary_encode()
-        codes = codes * len(values.dictionary) + values.indices.to_numpy()
-    _, first, of_row = np.unique(codes, return_index=True, return_inverse=True)
-    rows = partials.select([*who, "minute"]).take(pa.array(first)).to_pylist()
-    return [_key(row, who) for row in rows], of_row
-
-
-def _at(partials: pa.Table, who: Sequence[str], nested: pa.ListArray | pa.MapArray) -> pa.Table:
-    """Whose minute each element of a list or map column belongs to."""
-    row = np.repeat(np.arange(len(nested)), np.diff(nested.offsets))
-    return partials.select([*who, "minute"]).take(pa.array(row))
-
-
-def _values(nested: pa.ListArray | pa.MapArray, child: pa.Array) -> pa.Array:
-    first, last = nested.offsets[0].as_py(), nested.offsets[-1].as_py()
-    return child if len(child) == last - first else child.slice(first, last - first)
-
-
-def _key(row: Mapping[str, Any], who: Sequence[str]) -> tuple[Who, datetime]:
-    return tuple(row[name] for name in who), row["minute"]
 
 
 def _tallies(sums: Mapping[str, int]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     panels = [
         Panel("lag, offsets", _values(reader, asked, broker_lag.TABLE, "ts", "lag_records")),
         Panel("largest lag of what it leads", _values(reader, asked, broker_minute.TABLE, "minute", "max_lag_records")),
-        Panel("partitions under-replicated", _values(reader, asked, broker_minute.TABLE, "minute", "under_replicated")),
+        Panel("most under-replicated", _values(reader, asked, broker_minute.TABLE, "minute", "under_replicated_max")),
         Panel("append to HW p99, ms", _values(reader, asked, broker_minute.TABLE, "minute", "append_to_hw_p99_ms")),
     ]
     if not any(panel.values for panel in panels):
