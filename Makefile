@@ -99,7 +99,7 @@ test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in an
 	  tests/unit/alerting/test_simulated_histories.py
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; a quarter of an hour on two cores; SEED=
-	@LAKES=10000 SEED=$${SEED:-$$(date +%Y%m%d)0000} $(BIN)/pytest -n 2 tests/properties
+	@LAKES=10000 SEED=$${SEED:-$$(date +%Y%m%d)0000} $(BIN)/pytest --all -n 2 tests/properties
 
 count: ## lines of code by package, without blanks, comments and docstrings
 	@$(PYTHON) -m tests.count

@@ -13,6 +13,7 @@ from schemas import (
     cluster_minute,
     deliveries,
     hw_regressions,
+    isr_changes,
     partition_health,
     partition_hw,
     replica_sync,
@@ -48,6 +49,7 @@ PARTS = {
     "disagreements": _rows(
         partition_hw, (*PLACE, "ts", "leader_id", "hw", "reported_hw"), "agreement", "disagree"
     ),
+    "isr": _rows(isr_changes, (*PLACE, "ts", "partition_epoch", "isr_after", "revision")),
     "sync": _rows(replica_sync, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason")),
     "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind", "detail")),
     "health": _rows(
@@ -67,6 +69,8 @@ PARTS = {
     "reported": Part(pa.schema([
         _CLUSTER, ("source_id", pa.string()), ("broker_id", pa.int32()), ("reported_to", _TIME)
     ])),
+    # Since when (event time) the watchers of a cluster see nothing of it, and why.
+    "blind_watchers": Part(pa.schema([_CLUSTER, ("since", _TIME), ("words", pa.string())])),
     # When a drain last closed a cluster, and the present of each in event time, as far as it is reconstructed.
     "closed": Part(pa.schema([_CLUSTER, ("closed", _TIME)])),
     "clock": Part(pa.schema([_CLUSTER, ("clock", _TIME)])),

@@ -1,4 +1,4 @@
-"""States that must last before they are reported: offline, under min ISR, out of sync."""
+"""States that must last before they are reported: offline, under min ISR, at risk, out of sync."""
 
 from __future__ import annotations
 
@@ -108,6 +108,26 @@ WITH marks AS (
 )"""
 
 
+# A committed ISR without a replica that is assigned now, by its changes, by starts of terms and as it stands. Of what
+# is offline or under min ISR those rules speak.
+_LESS = f"""
+WITH assigned AS (
+  SELECT * FROM health WHERE len(ar) > 1 AND NOT coalesce(offline, false) AND NOT coalesce(under_min_isr, false)
+), isrs AS (
+  SELECT cluster, topic, topic_id, partition, ts, coalesce(partition_epoch, 0) AS rank, isr_after AS isr FROM isr
+  QUALIFY row_number() OVER (
+    PARTITION BY cluster, topic, topic_id, partition, ts, partition_epoch ORDER BY revision DESC) = 1
+  UNION ALL
+  SELECT cluster, topic, topic_id, partition, ts, -1, isr FROM min_isr WHERE kind = 'term_start'
+  UNION ALL
+  SELECT cluster, topic, topic_id, partition, last_event_ts, -2, isr FROM assigned WHERE last_event_ts IS NOT NULL
+), marks AS (
+  SELECT {_WHO} AS who, p.ts, p.rank, NOT list_has_all(p.isr, h.ar) AS wrong,
+    list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason
+  FROM isrs AS p JOIN assigned AS h ON {_SAME} WHERE p.isr IS NOT NULL
+)"""
+
+
 @dataclass(frozen=True, config=STRICT)
 class OfflineSettings(LastingSettings):
     """Fires at once, but after `one_replica_s` seconds for a partition of one replica, which any restart takes away,
@@ -161,6 +181,16 @@ def _out_of_sync(conditions: Sequence[Condition]) -> str:
     return sentence.replace(" gone: ", " behind: ", 1) if behind else sentence
 
 
+def _at_risk(conditions: Sequence[Condition]) -> str:
+    who, partitions = brokers(missing_brokers(conditions)), counted_partitions(conditions)
+    begins = "recording ended, " if any(c.facts["over"] for c in conditions) else ""
+    have = "has" if len(items(conditions)) == 1 else "have"
+    return (
+        f"{begins}{State.AT_RISK.value}: {who} out of the ISR (or being added): {partitions} {have} a replica less to "
+        f"count on: {listed(items(conditions))}"
+    )
+
+
 RULES = (
     AlertRule(
         "offline",
@@ -179,6 +209,14 @@ RULES = (
         ("min_isr", "health"),
         About.BROKERS,
         look="health",
+    ),
+    AlertRule(
+        "at_risk",
+        LastingSettings(for_s=600),
+        _lasting(_LESS),
+        _at_risk,
+        ("isr", "min_isr", "health"),
+        About.BROKERS,
     ),
     AlertRule(
         "out_of_sync",

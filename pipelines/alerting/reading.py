@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,15 +14,17 @@ from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
 from pipelines.alerting.conditions import SECOND
 from pipelines.alerting.evidence import PARTS, SCHEMAS, Evidence, Part, evidence_of, in_microseconds
 from pipelines.alerting.rules import RULES, AlertRules
+from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
-from pipelines.verdict.judged import REBUILT
-from pipelines.verdict.sources import Progress, progress
-from schemas import incidents, notes, replication_events
+from pipelines.verdict.judged import REBUILT, blind_since, cut_off
+from pipelines.verdict.records import ClusterRecord, Limits
+from pipelines.verdict.sources import Progress, progress, reports_of
+from schemas import brokers, incidents, notes, replication_events
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -38,7 +40,7 @@ OF_OTHERS = ("deliveries",)
 """Tables that other commands than `run` make."""
 OUT_OF_ORDER_MS = 600_000
 """A file that was written so long before another may be committed after it."""
-MADE_ANEW = ("regressions", "min_isr", "disagreements", "sync", "gaps", "health")
+MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health")
 """What is incomplete while silver is made anew."""
 
 
@@ -153,8 +155,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     first = {cluster: microseconds(at) for cluster, at in starts(before.clocks, history.silver_s).items()}
     restarts = [row for row in each if row["ts"] >= first.get(row["cluster"], 0)]
     known = clocks.keys() | bronze.clusters
+    blind = tables.attempt(brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), [])
     found = evidence_of(
-        **{name: since(name, history.silver_s) for name in ("min_isr", "disagreements", "sync", "gaps")},
+        **{name: since(name, history.silver_s) for name in ("min_isr", "disagreements", "isr", "sync", "gaps")},
         regressions=tables.rows("regressions"),
         leaderships=since("leaderships", history.bronze_s),
         deliveries=tables.rows("deliveries"),
@@ -169,6 +172,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
             for row in before.carried
             if not anew or row["rule"] == "offline" or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
         ],
+        blind_watchers=blind if rules.of(WATCHER_CUT_OFF).enabled else (),
         reported=[vars(one) for one in sources.reported if one.cluster in known],
         closed=[{"cluster": c, "closed": ts} for c, ts in sources.closed.items() if c in known],
         ended_recordings=[
@@ -179,12 +183,21 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         notes.TABLE, ("notes",), lambda: lake.read(notes.TABLE, notes.ARROW), notes.ARROW.empty_table()
     )
     said = sorted({why for why in tables.unread.values() if why is not REBUILT})
-    blind = [{"cluster": c, "why": why} for c in sorted(known) for why in said]
-    found["blind"] = pa.Table.from_pylist(blind, SCHEMAS["blind"])
+    unread = [{"cluster": c, "why": why} for c in sorted(known) for why in said]
+    found["blind"] = pa.Table.from_pylist(unread, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
     after = replace(before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={})
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
+
+
+def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
+    """The clusters of which watchers see nothing, since when, and why."""
+    found = {
+        cluster: blind_since(ClusterRecord(cluster, **vars(of)), Limits(), now)
+        for cluster, of in sorted(reports_of(lake, known, sources).items())
+    }
+    return [{"cluster": c, "since": blind[0], "words": cut_off(*blind)} for c, blind in found.items() if blind]
 
 
 def _alerts_of(lake: Lake, handled: pa.Table) -> dict[str, list[str]]:

@@ -32,11 +32,11 @@ class Judged:
 
 def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     """Whether a cluster is judged at the moment `now` of the wall clock, and its sentence."""
-    behind = _behind(record, limits, now)
-    out = behind or (record.cut_off is not None and not ended(record))
-    state = State.NOT_JUDGED if out else State.OK
+    behind, blind = _behind(record, limits, now), blind_since(record, limits, now)
+    state = State.NOT_JUDGED if behind or blind else State.OK
     quiet = silent(record, limits, now)
-    said = _not_judged(record, behind, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
+    why = None if behind or not blind else cut_off(*blind)
+    said = _not_judged(record, why, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
     answered = answers_age(record, now)
     age = answered if answered is None or record.judged_to is None else max(answered, now - record.judged_to)
     told = ended(record), quiet, "; ".join(said), answered, age
@@ -73,6 +73,19 @@ def late(record: ClusterRecord, limits: Limits, now: datetime) -> dict[int, Unhe
             last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
     found = unanswered(record, limits, now)
     return {} if found >= last.keys() else {b: Unheard(LATE, last[b], "") for b in found - record.unheard.keys()}
+
+
+def blind_since(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[datetime, bool] | None:
+    """Since when the watchers of a cluster see nothing of it, and whether they say so themselves; None: they see it, it
+    has ended, or logs of it are read, too."""
+    if ended(record):
+        return None
+    if record.cut_off:
+        return record.cut_off, True
+    brokers = _brokers(record)
+    if not brokers or unanswered(record, limits, now) < brokers:
+        return None
+    return max(source.reported_to for source in record.sources), False
 
 
 def holds(source: Source, limits: Limits) -> timedelta:
@@ -112,14 +125,21 @@ def not_judged(reconstructed: bool, oldest: datetime) -> str:
     return f"{State.NOT_JUDGED.value}: {why}"
 
 
-def cut_off(since: datetime) -> str:
-    """That no broker answers the watcher; nothing in it changes while only time passes."""
+def cut_off(since: datetime, says_so: bool) -> str:
+    """That no broker answers the watcher, or that it tells nothing itself; nothing in it changes while only time
+    passes."""
+    if says_so:
+        return (
+            f"{State.NOT_JUDGED.value}: no broker has answered the watcher since {words.clock(since)}: its host or "
+            "network is cut off, or all brokers are down; a second watcher elsewhere, or a broker's log, would tell"
+        )
     return (
-        f"{State.NOT_JUDGED.value}: no broker has answered the watcher since {words.clock(since)}: its host or network "
-        "is cut off, or all brokers are down; a second watcher elsewhere, or a broker's log, would tell"
+        f"{State.NOT_JUDGED.value}: the watcher has told nothing since {words.clock(since)}: it is stopped, paused or "
+        f"cut off from the lake; look at its host and start `hwmark watch` again, or {CLOSING}"
     )
 
 
+CLOSING = "`hwmark run --once --drain` closes a recording that is complete"
 REBUILT = "silver is being made anew from bronze"
 
 
@@ -144,11 +164,11 @@ def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
     return not_judged_from(record.reconstructed, record.backlog.oldest, limits.behind_after_s) < now
 
 
-def _not_judged(record: ClusterRecord, behind: bool, now: datetime) -> Iterator[str]:
+def _not_judged(record: ClusterRecord, blind: str | None, now: datetime) -> Iterator[str]:
     if record.rebuilding:
         yield f"{State.NOT_JUDGED.value}: {REBUILT}"
-    elif not behind and record.cut_off:
-        yield cut_off(record.cut_off)
+    elif blind:
+        yield blind
     elif backlog := record.backlog:
         yield not_judged(record.reconstructed, backlog.oldest)
         yield f"{words.count(backlog.events, 'event')} to read, the oldest for {words.span(now - backlog.oldest)}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from pipelines.verdict import controllers, words
-from pipelines.verdict.judged import Judged
+from pipelines.verdict.judged import CLOSING, Judged
 from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State
 from schemas.levels import POLLED
 
@@ -19,7 +19,6 @@ STATES = {
 """The conditions that are states of a cluster; the others are remarks on one that works."""
 SHOWN = 3
 """Groups of brokers that a sentence names."""
-CLOSING = "`hwmark run --once --drain` closes a recording that is complete"
 
 
 def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:

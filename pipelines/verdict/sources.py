@@ -180,12 +180,14 @@ class Reports:
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
-    """What was reported of these clusters by `now` (wall clock).
+    """What was reported of these clusters by `now` (wall clock)."""
+    return reports_of(lake, clusters, progress_now(lake, bronze, now))
 
-    Who was unregistered after its last report is no source any more.
-    """
+
+def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[str, Reports]:
+    """What was reported of these clusters. Who was unregistered after its last report is no source any more."""
     found: dict[str, Reports] = defaultdict(Reports)
-    seen, table = progress_now(lake, bronze, now), lake.find(brokers.TABLE)
+    table = lake.find(brokers.TABLE)
     gone: dict[tuple[str, int], int] = {}
     for row in [] if table is None else query(table, _STATES):
         found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]

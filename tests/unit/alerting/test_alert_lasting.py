@@ -85,6 +85,48 @@ def test_replica_out_of_sync_for_ten_minutes(marks, clock, expected):
     assert found == [("out_of_sync", state, "broker 3", first, last) for state, first, last in expected]
 
 
+def isr(ts, *members, revision=1, **more):
+    return {"ts": ts, "partition_epoch": ts, "isr_after": list(members), "revision": revision, **more}
+
+
+@pytest.mark.parametrize(
+    ("changes", "place", "clock", "expected"),
+    [
+        pytest.param([isr(0, 1, 2)], AR, 599, [], id="not yet ten minutes"),
+        pytest.param([isr(0, 1, 2)], AR, 600, [("firing", "broker 3", 0, 600)], id="ten minutes"),
+        pytest.param([isr(0, 1, 2), isr(700, 1, 2, 3)], AR, 900, [("resolved", "broker 3", 0, 700)], id="back"),
+        pytest.param([isr(0, 1, 2), isr(0, 1, 2, 3, revision=2)], AR, 900, [], id="never committed"),
+        pytest.param([isr(0, 1)], {"ar": [1]}, 900, [], id="one replica has none to lose"),
+        pytest.param([isr(0, 1, 2)], {"ar": [1, 2]}, 900, [], id="not assigned any more"),
+        pytest.param([isr(0, 1, 2)], AR | {"offline": True}, 900, [], id="offline says more"),
+        pytest.param([isr(0, 1, 2)], AR | {"under_min_isr": True}, 900, [], id="under min ISR says more"),
+        pytest.param(
+            [isr(900, 1, 2, 3)], AR | {"last_event_ts": 0, "isr": [1, 2]}, 899,
+            [("firing", "broker 3", 0, 899)], id="as it stands",
+        ),
+    ],
+)  # fmt: skip
+def test_a_replica_out_of_the_isr_for_ten_minutes_is_a_risk(changes, place, clock, expected):
+    found = states(evidence(clock, isr=[row for row in changes if row["ts"] <= clock], health=[place]))
+    assert found == [("at_risk", *one) for one in expected]
+
+
+def test_a_term_that_begins_without_a_replica_begins_the_risk():
+    found = evidence(600, min_isr=[term(0, 1, isr=(1, 2))], health=[AR | {"last_event_ts": 590, "isr": [1, 2]}])
+    assert states(found) == [("at_risk", "firing", "broker 3", 0, 600)]
+
+
+def test_a_risk_says_how_many_partitions_have_a_replica_less():
+    places = [AR, AR | {"partition": 1}]
+    found = evidence(600, isr=[isr(0, 1, 2), isr(0, 1, 2, partition=1)], health=places)
+    (alert,) = alert_states(found, AlertRules(), at(600))
+    assert alert.severity == "warning"
+    assert alert.summary == (
+        "c: AT RISK: broker 3 out of the ISR (or being added): 2 partitions have a replica less to count on: orders-0, "
+        "orders-1"
+    )
+
+
 def test_replica_that_becomes_leader_is_out_of_sync_no_more():
     found = evidence(900, sync=[sync(0, "out_of_sync")], min_isr=[term(60, leader=3)])
     assert states(found) == []

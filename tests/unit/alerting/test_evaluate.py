@@ -27,7 +27,8 @@ def put(lake, module, *rows, mode="append"):
 
 
 def health(lake, seconds):
-    put(lake, partition_health, PLACE | {"ar": [1, 2], "isr": [1], "last_event_ts": at(seconds)}, mode="overwrite")
+    row = {"ar": [1, 2], "isr": [1], "under_min_isr": True, "last_event_ts": at(seconds)}
+    put(lake, partition_health, PLACE | row, mode="overwrite")
 
 
 def progress(seconds, source="broker-1/replication.log", detail=None, number=0):

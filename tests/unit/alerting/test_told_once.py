@@ -14,6 +14,7 @@ from schemas import (
     brokers,
     cluster_minute,
     hw_regressions,
+    isr_changes,
     partition_health,
     partition_hw,
     replica_sync,
@@ -26,7 +27,16 @@ from tests.unit.alerting.test_evaluate import LOSS, PLACE, freeze, health, no_co
 pytestmark = pytest.mark.long
 
 DAY = 86_400
-JOB = (replication_events, partition_hw, replica_sync, hw_regressions, telemetry_gaps, brokers, cluster_minute)
+JOB = (
+    replication_events,
+    isr_changes,
+    partition_hw,
+    replica_sync,
+    hw_regressions,
+    telemetry_gaps,
+    brokers,
+    cluster_minute,
+)
 
 
 @pytest.fixture
