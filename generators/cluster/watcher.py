@@ -19,7 +19,8 @@ from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.controllers import Controllers
-from generators.cluster.metadata.partitions import Partitions
+from generators.cluster.listings import Listings
+from generators.cluster.metadata_source import MetadataSource
 from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
 from generators.cluster.observing.observer import Observer
@@ -27,14 +28,8 @@ from generators.cluster.observing.settings import SettingsSeen
 from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
 
 SETTINGS_EVERY_S = 300.0
-BOOTSTRAP_EVERY_S = 10.0
-"""Those named at the start are asked again while no broker answers."""
-DESCRIBES_FOR_S = 60.0
-"""How long one broker tells the metadata: if its own stand still, another one says so."""
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
-ROUNDS_ALONE = 3
-"""A broker that has just come is listed by others a round later."""
 TOGETHER_S = 0.3
 """What others are given to answer with those that have."""
 ENDS_WITHIN_S = 3.0
@@ -81,24 +76,18 @@ class Watcher:
     plans: dict[int, Plan] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
     _settings_at: dict[int, float] = field(default_factory=dict)
-    _doubted: list[tuple[int, Partitions]] = field(default_factory=list)
-    """Brokers whose metadata are not believed yet."""
-    _describer: int = -1
-    _describes_until: float = 0.0
-    _bootstrap_at: float = 0.0
-    """When those named at the start may be asked again."""
     answered: bool = False
     """Whether some broker has ever answered a round."""
     said: bool = False
     """Whether it was said what is watched."""
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
     """Rows of the round that nobody has taken, by broker."""
-    _listed: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    """By broker that answered when it was last asked the brokers that it knew to be up."""
-    _alone: dict[int, int] = field(default_factory=dict)
-    """By broker in how many rounds on end it answered and most others did not list it."""
+    _listings: Listings = field(default_factory=Listings)
     _again: set[int] = field(default_factory=set)
     """Brokers to be asked as soon as may be: they missed an answer for the first time, or tell the metadata first."""
+
+    def __post_init__(self) -> None:
+        self.metadata = MetadataSource(self.options.bootstrap, self.links, self.observer, self.notes)
 
     def round(self, until: float, stop: threading.Event, part: Callable[[], None] = lambda: None) -> bool:
         """Ask every broker that is idle, and take what has come by `until` (monotonic seconds) as rows.
@@ -130,7 +119,7 @@ class Watcher:
         """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
         if monotonic() <= until + 2 * self.options.interval_s:
             return
-        self._listed.clear()
+        self._listings.by_broker.clear()
         self._hear()
         for broker, asked in list(self._asked.items()):
             outcome = _outcome(asked, gone=False)
@@ -140,79 +129,25 @@ class Watcher:
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""
-        if self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
-            self._bootstrap_at = monotonic() + BOOTSTRAP_EVERY_S
-            self._bootstrap_again()
-        out = None
-        while True:
-            began_us, found = time_ns() // 1000, self.links.describe(until)
-            for broker, error in self.links.take_errors():
-                self._missed(broker, began_us, error)
-                out = broker
-            if found is None:
-                return out
-            broker, described, at = found
-            if not self._doubts(broker, described.partitions):
-                break
-            self._doubted.append((broker, described.partitions))
-            self.links.pass_on()
-        self._require_same_cluster(described.partitions)
-        if self._describer != broker:
-            self._describes_until = monotonic() + DESCRIBES_FOR_S
-        self._describer = broker
-        self._doubted.clear()
-        self._learn(broker, described, at)
-        if monotonic() >= self._describes_until:
-            self._describes_until = monotonic() + DESCRIBES_FOR_S
-            self.links.pass_on()
+        out, found = None, self.metadata.ask(until)
+        for broker, error in self.links.take_errors():
+            self._missed(broker, self.metadata.asked_us, error)
+            out = broker
+        if found is not None:
+            self._learn(*found)
+            self.metadata.take_turns()
         return out
 
-    def _doubts(self, broker: int, partitions: Partitions) -> bool:
-        """Whether another broker is asked before this one is believed, as long as there are others.
-
-        Metadata have no partition epochs: an ISR that differs within a leader epoch may be newer or older. That of the
-        broker asked before is newer; that of another one is once a second broker says the same.
-        """
-        known, doubted = self.observer.partitions, self._doubted
-        if known is None or len(doubted) >= len(self.links.by_broker):
-            return False
-        differs = broker != self._describer and partitions.differs_in_isr(known)
-        if older := partitions.older_than(known):
-            self._say_older(broker)
-        elif doubted and not differs:
-            self._say_older(doubted[-1][0])
-        confirmed = any(other != broker and not partitions.changed_since(said).any() for other, said in doubted)
-        return older or (differs and not confirmed)
-
-    def _say_older(self, broker: int) -> None:
-        self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
+    def _hear(self) -> None:
+        self.links.fit = self._listings.fit()
 
     def _ask_controllers(self) -> None:
         if self.controllers is None:
             return
-        answering = {b: self.links.by_broker[b].address for b in self._listed if b in self.links.by_broker}
+        answering = {b: self.links.by_broker[b].address for b in self._listings.by_broker if b in self.links.by_broker}
         if (found := self.controllers.step(answering, self.links.wake.set)) is not None:
             broker, detail = found
             self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
-
-    def _bootstrap_again(self) -> None:
-        """No broker answers where it was: ask those named at the start, all may have other addresses now."""
-        try:
-            described = self.links.bootstrap(self.options.bootstrap)
-        except NotAnswering as error:
-            self.notes.once(str(error))
-            return
-        self._require_same_cluster(described.partitions)
-        self.links.connect(described.partitions.brokers)
-
-    def _require_same_cluster(self, partitions: Partitions) -> None:
-        """Raises NotAnswering where brokers are those of another cluster now, whose offsets say nothing of this one."""
-        known = self.observer.partitions
-        if known is not None and known.cluster_id and partitions.cluster_id not in ("", known.cluster_id):
-            raise NotAnswering(
-                f"the brokers are those of the cluster with id {partitions.cluster_id} now, not of {known.cluster_id}: "
-                "start hwmark watch anew, with another --cluster"
-            )
 
     def _learn(self, broker: int, described: Described, at: Instant) -> None:
         self.notes.topics(described.refused)
@@ -257,7 +192,7 @@ class Watcher:
             return None
         self._settings_at[broker] = monotonic() + SETTINGS_EVERY_S
         assert self.observer.partitions is not None
-        return self.observer.partitions.topics.names if broker == self._describer else ()
+        return self.observer.partitions.topics.names if broker == self.metadata.broker else ()
 
     def _collect(self) -> bool:
         complete = True
@@ -279,10 +214,9 @@ class Watcher:
             rows.extend(self.settings.broker(source, outcome.settings.broker, ts_us))
             rows.extend(self.settings.topics(source, outcome.settings.topics, ts_us))
         if outcome.listed is not None:
-            self._listed[broker] = outcome.listed
+            self._listings.by_broker[broker] = outcome.listed
             self._hear()
-        self._alone[broker] = 0 if self._is_listed(broker) else self._alone.get(broker, 0) + 1
-        listed = self._alone[broker] < ROUNDS_ALONE
+        listed = self._listings.hold_lately(broker)
         if outcome.answer is not None:
             self.notes.offsets(outcome.answer)
             rows.extend(self.observer.take(outcome.answer, listed=listed))
@@ -301,22 +235,13 @@ class Watcher:
         """A round that a broker did not answer in full; `answers`: though it is there."""
         reason = why(error, self.options.security)
         if not answers:
-            if self._listed.pop(broker, None) is not None and kind(error) in (TIMED_OUT, CLOSED):
+            if self._listings.forget(broker) and kind(error) in (TIMED_OUT, CLOSED):
                 self._again.add(broker)
-            self._alone.pop(broker, None)
             self._hear()
-            detail = f"{NO_ANSWER}: {kind(error)}" + ("" if self._is_listed(broker) else f", {NOT_LISTED}")
+            detail = f"{NO_ANSWER}: {kind(error)}" + ("" if self._listings.hold(broker) else f", {NOT_LISTED}")
             self.rows.setdefault(broker, []).extend(self.observer.state(broker, detail, _now()))
         self.observer.missed(broker, since_us, reason)
         self.notes.silent(broker, reason)
-
-    def _is_listed(self, broker: int) -> bool:
-        """Whether a broker is up as most of the others say that answered; with nobody else, it is."""
-        others = [listed for other, listed in self._listed.items() if other != broker]
-        return 2 * sum(broker in listed for listed in others) >= len(others)
-
-    def _hear(self) -> None:
-        self.links.fit = frozenset(filter(self._is_listed, self._listed))
 
 
 def _now() -> Instant:

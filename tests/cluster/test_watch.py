@@ -6,7 +6,6 @@ import time
 import pytest
 
 from generators.cluster import controllers
-from generators.cluster import watcher as watcher_module
 from generators.cluster.asking.decoded import MOST_BROKERS, TopicFilter
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.asking.round import Pace
@@ -306,7 +305,7 @@ def test_a_broker_with_a_stale_isr_is_not_believed(cluster, tmp_path):
 
 
 def test_a_describer_whose_metadata_stand_still_is_found_out(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(watcher_module, "DESCRIBES_FOR_S", 0.5)
+    monkeypatch.setattr("generators.cluster.metadata_source.DESCRIBES_FOR_S", 0.5)
     with watching(cluster, tmp_path) as watcher:
         watcher.rounds(1)
         cluster.brokers[1].stale_isr = {("orders", 1): [2, 3, 1]}
@@ -453,7 +452,7 @@ def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_p
 
 
 def test_brokers_that_come_back_at_other_addresses_are_found_by_the_bootstrap(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(watcher_module, "BOOTSTRAP_EVERY_S", 0.0)
+    monkeypatch.setattr("generators.cluster.metadata_source.BOOTSTRAP_EVERY_S", 0.0)
     with watching(cluster, tmp_path) as watcher:
         watcher.rounds(1)
         for broker in (1, 2, 3):

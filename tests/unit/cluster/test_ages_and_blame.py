@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import kafka.errors as errors
 import pytest
 
+from generators.cluster import metadata_source
 from generators.cluster import watcher as module
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.asking.round import Outcome
@@ -205,8 +206,9 @@ def play(seed, monkeypatch):
     random = Random(seed)
     truth = Truth.draw(random)
     clock, seen, stop = Clock(truth, random), observer(TOPIC), SimpleNamespace(is_set=lambda: False)
-    monkeypatch.setattr(module, "monotonic", lambda: clock.now)
-    monkeypatch.setattr(module, "time_ns", lambda: (T0 + round(clock.now * 1e6)) * 1000)
+    for one in (module, metadata_source):
+        monkeypatch.setattr(one, "monotonic", lambda: clock.now)
+        monkeypatch.setattr(one, "time_ns", lambda: (T0 + round(clock.now * 1e6)) * 1000)
     links, told = Links(clock), []
     links.by_broker = {b: Link(b, links, seen) for b in BROKERS}
     watcher = Watcher(WatchOptions(bootstrap=()), links, seen, Notes(lambda _: None))

@@ -1,0 +1,106 @@
+"""Who is asked for the metadata of a cluster, and whose are believed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import monotonic, time_ns
+
+from generators.cluster.asking.decoded import Described
+from generators.cluster.asking.problems import NotAnswering
+from generators.cluster.cluster_links import ClusterLinks
+from generators.cluster.metadata.partitions import Partitions
+from generators.cluster.notes import Notes
+from generators.cluster.observing.answers import Instant
+from generators.cluster.observing.observer import Observer
+
+BOOTSTRAP_EVERY_S = 10.0
+"""Those named at the start are asked again while no broker answers."""
+DESCRIBES_FOR_S = 60.0
+"""How long one broker tells the metadata: if its own stand still, another one says so."""
+
+
+@dataclass
+class MetadataSource:
+    """The broker that tells the metadata, and those whose metadata are doubted; `bootstrap` are named at the start."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    links: ClusterLinks
+    observer: Observer
+    notes: Notes
+    broker: int = -1
+    asked_us: int = 0
+    """When it was asked last."""
+    _until: float = 0.0
+    _doubted: list[tuple[int, Partitions]] = field(default_factory=list)
+    """Brokers whose metadata are not believed yet."""
+    _bootstrap_at: float = 0.0
+    """When those named at the start may be asked again."""
+
+    def ask(self, until: float) -> tuple[int, Described, Instant] | None:
+        """Metadata that are believed, and who said them; None where nobody did by `until` (monotonic seconds).
+
+        Raises NotAnswering where the brokers are those of another cluster.
+        """
+        if self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
+            self._bootstrap_at = monotonic() + BOOTSTRAP_EVERY_S
+            self._bootstrap_again()
+        while True:
+            self.asked_us = time_ns() // 1000
+            if (found := self.links.describe(until)) is None:
+                return None
+            broker, described, _ = found
+            if not self._doubts(broker, described.partitions):
+                break
+            self._doubted.append((broker, described.partitions))
+            self.links.pass_on()
+        self._require_same_cluster(described.partitions)
+        if self.broker != broker:
+            self._until = monotonic() + DESCRIBES_FOR_S
+        self.broker = broker
+        self._doubted.clear()
+        return found
+
+    def take_turns(self) -> None:
+        """Let another broker tell the metadata from now on, once this one has told them for long."""
+        if monotonic() >= self._until:
+            self._until = monotonic() + DESCRIBES_FOR_S
+            self.links.pass_on()
+
+    def _doubts(self, broker: int, partitions: Partitions) -> bool:
+        """Whether another broker is asked before this one is believed, as long as there are others.
+
+        Metadata have no partition epochs: an ISR that differs within a leader epoch may be newer or older. That of the
+        broker asked before is newer; that of another one is once a second broker says the same.
+        """
+        known, doubted = self.observer.partitions, self._doubted
+        if known is None or len(doubted) >= len(self.links.by_broker):
+            return False
+        differs = broker != self.broker and partitions.differs_in_isr(known)
+        if older := partitions.older_than(known):
+            self._say_older(broker)
+        elif doubted and not differs:
+            self._say_older(doubted[-1][0])
+        confirmed = any(other != broker and not partitions.changed_since(said).any() for other, said in doubted)
+        return older or (differs and not confirmed)
+
+    def _say_older(self, broker: int) -> None:
+        self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
+
+    def _bootstrap_again(self) -> None:
+        """No broker answers where it was: ask those named at the start, all may have other addresses now."""
+        try:
+            described = self.links.bootstrap(self.bootstrap)
+        except NotAnswering as error:
+            self.notes.once(str(error))
+            return
+        self._require_same_cluster(described.partitions)
+        self.links.connect(described.partitions.brokers)
+
+    def _require_same_cluster(self, partitions: Partitions) -> None:
+        """Raises NotAnswering where brokers are those of another cluster now, whose offsets say nothing of this one."""
+        known = self.observer.partitions
+        if known is not None and known.cluster_id and partitions.cluster_id not in ("", known.cluster_id):
+            raise NotAnswering(
+                f"the brokers are those of the cluster with id {partitions.cluster_id} now, not of {known.cluster_id}: "
+                "start hwmark watch anew, with another --cluster"
+            )
