@@ -78,7 +78,7 @@ class FileChoice:
         self.older: list[Older] = list(position.older) if position else []
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
-        self.located = self.blocked = False
+        self.located = self.blocked = self._has_rest = False
 
     def forget_end(self) -> None:
         """Choose among the files that are not known: what followed the line told last is gone."""
@@ -87,6 +87,8 @@ class FileChoice:
 
     def locate(self, entries: Sequence[Entry], file: OpenFile | None) -> None:
         """Look for the file with the line told last; `file` is the open one."""
+        if self.end in self.seen:
+            self._has_rest = self.seen[self.end].mtime_ns < 0
         found = self._is_there(entries, file)
         if found and not self.located:  # the others are looked at again, one by one
             self.examined = {key: examined for key, examined in self.examined.items() if key == self.end}
@@ -128,6 +130,16 @@ class FileChoice:
         """Whether the lines of files looked at that are older were read."""
         readers = self.older_readers
         return len(readers) >= len(self.older) and all(reader.at_end for reader in readers)
+
+    def take_rest_is_gone(self, entries: Sequence[Entry]) -> bool:
+        """Whether the file of older lines went before all of it was read, said once; no other file has its end."""
+        if self._only is None or self.located:
+            return False
+        key = self._only[:2] if self.end is None else None
+        gone = self._has_rest if key is None else key != (0, 0) and all(entry.key != key for entry in entries)
+        if gone:
+            self.end, self._has_rest = _NOWHERE, False
+        return gone
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""

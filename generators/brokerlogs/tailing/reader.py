@@ -205,7 +205,7 @@ class SeriesReader:
             torn = b""
         if torn:
             self.mine.append(line_digests(torn))
-        if file.begins or file.run or seam:
+        if file.begins or file.run or seam or not self.mine.count:
             self.mine.starts.append(self.mine.count)
         self._files.end = file.entry.key
         self.mine.append(digests)
@@ -252,6 +252,8 @@ class SeriesReader:
             self._missing = self._missing or choice.skipped
             return self._enter(choice.entry, entries, limit, older=choice.older)
         self.blocked = files.blocked
+        if not self.blocked and files.take_rest_is_gone(entries):
+            self._missing = "the file with the ones after those told last went before it was read to its end"
         if files.end is not None and not files.located and not self.blocked and self._only is None:
             return self._on_lost_end(entries, limit)
         return False

@@ -13,7 +13,7 @@ from generators.brokerlogs.discovery import log_file
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.failures import Failures
-from generators.brokerlogs.tailing.read_position import PositionLost
+from generators.brokerlogs.tailing.read_position import Older, PositionLost
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
@@ -107,6 +107,52 @@ def test_older_lines_that_continue_those_of_another_file_are_told(tmp_path: Path
     reader = restarted(reader)
     assert read_with_older(reader, limit) == [b"", A, B]
     assert read_with_older(restarted(reader), limit) == [b"", b"", b""]
+
+
+def test_a_line_that_an_older_source_begins_with_is_known_in_other_copies(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == C
+    lines = A.splitlines(keepends=True)
+    for k, end in enumerate((10, 11, 11)):
+        (tmp_path / f"rep.log.{9 - k}").write_bytes(b"".join(lines[:end]))
+    assert read_with_older(restarted(reader)) == [b"", b"".join(lines[:10]), lines[10]]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("restart", [False, True])
+def test_older_lines_that_go_with_their_file_are_missing(tmp_path: Path, begun: bool, restart: bool) -> None:
+    live, other = tmp_path / "rep.log", tmp_path / "rep.log.1"
+    live.write_bytes(C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == C
+    other.write_bytes(A)
+    reader = restarted(reader)
+    assert rest(reader) == b""
+    mine = Stretch()
+    older = SeriesReader(reader.series, reader.told, mine, only=reader.older[0])
+    assert not begun or older.read(200)
+    if restart and begun:
+        older = SeriesReader(older.series, reader.told, mine, older.read_position, only=Older(0, 0, 0))
+    other.unlink()
+    older.close()
+    assert (rest(older), (older.missing() or "")[:8], older.at_end) == (b"", "the file", True)
+    older = SeriesReader(older.series, reader.told, mine, older.read_position, only=Older(0, 0, 0))
+    assert (rest(older), older.missing()) == (b"", None)
+
+
+def test_older_lines_that_were_read_whole_may_go(tmp_path: Path) -> None:
+    live, other = tmp_path / "rep.log", tmp_path / "rep.log.1"
+    live.write_bytes(C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == C
+    other.write_bytes(A)
+    reader = restarted(reader)
+    assert read_with_older(reader) == [b"", A]
+    other.unlink()
+    older = reader.older_readers[0]
+    assert (rest(older), older.missing()) == (b"", None)
 
 
 def empty(live: Path) -> None:
