@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +16,7 @@ from generators.brokerlogs.discovery.sources import Discovery, Source
 from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
-from generators.brokerlogs.tailing.chunks import BrokerSettings
+from generators.brokerlogs.tailing.broker_settings import BrokerSettings, settings_by_source
 from generators.brokerlogs.tailing.open_files import OpenFiles
 from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
@@ -75,7 +73,7 @@ class TailerFactory:
 
     def tailers(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tailer]:
         """Tailers of those sources of `found` that are `new`, each from its state."""
-        settings = _settings(found.sources, self.cluster)
+        settings = settings_by_source(found.sources, self.cluster)
         tailers = []
         for source in new:
             told = Told()
@@ -277,20 +275,3 @@ class IngestSession:
 def older_id(source: Source, number: int) -> str:
     """The source of lines that came after those that follow them."""
     return f"{source.source_id}{OLDER}{number}"
-
-
-def _settings(sources: Sequence[Source], cluster: str) -> dict[str, BrokerSettings]:
-    """Settings by the source that has them: each broker's replication log, else its first source."""
-    by_file: dict[Path, Source] = {}
-    for source in sorted(sources, key=lambda one: "replication" not in one.series.live):
-        if source.properties is not None:
-            by_file.setdefault(source.properties, source)
-    return {source.source_id: _settings_of(path, cluster, source.source_id) for path, source in by_file.items()}
-
-
-def _settings_of(path: Path, cluster: str, source_id: str) -> BrokerSettings:
-    from generators.brokerlogs.discovery.server_properties import server_properties_events
-
-    text = path.read_text(errors="replace")
-    events = partial(server_properties_events, text, cluster, source_id)
-    return BrokerSettings(hashlib.sha256(text.encode()).hexdigest(), events)

@@ -6,7 +6,6 @@ Rows get their numbers in the round in which they are taken (see `rounds`), from
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections import deque
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -18,12 +17,13 @@ import pyarrow as pa
 
 from generators.brokerlogs.discovery.sources import Source
 from generators.brokerlogs.parsing.parser import SourceParser
+from generators.brokerlogs.tailing.broker_settings import BrokerSettings
 from generators.brokerlogs.tailing.chosen_files import LineGrades
-from generators.brokerlogs.tailing.chunks import BrokerSettings, Chunk
+from generators.brokerlogs.tailing.chunks import Chunk, Chunks
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
 from generators.brokerlogs.tailing.missing_lines import MissingLines
 from generators.brokerlogs.tailing.open_files import OpenFiles
-from generators.brokerlogs.tailing.progress import earliest, running_time
+from generators.brokerlogs.tailing.progress import earliest
 from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
@@ -70,7 +70,6 @@ class Tailer:
         self._heartbeat, self._flushed = Heartbeat(), False
         self._lost_since: float | None = None
         self.missing = MissingLines(state.get("unread", ()) if state else ())
-        self._chunks: deque[Chunk] = deque()
         state = dict(state or {})
         stored = ReadPosition.from_json(state["place"]) if state.get("place") else None
         self.lines: Stretch = state.get("lines") or Stretch()
@@ -95,7 +94,7 @@ class Tailer:
         self._has_rows = self.numbering.following > 0  # of this incarnation: what is missing stands before its first
         self.time = SourceTime(state, self.time.defaults)
         self._settings_digest: str | None = state.get("settings")
-        self._skip: int = state.get("skip", 0)
+        self._chunks = Chunks(state.get("skip", 0))
         self.grades = LineGrades(self.source.source_id, state.get("voice", {}), state.get("spans", ()))
 
     def look_into(self, source: Source) -> None:
@@ -106,14 +105,14 @@ class Tailer:
 
     def as_json(self) -> dict[str, Any]:
         """The state after the last row taken, as a JSON value."""
-        first = self._chunks[0] if self._chunks else None
+        first = self._chunks.first
         read_position = first.read_position if first else self.reader.read_position
         parser = first.parser if first else self.parser.snapshot()
         return {
             "place": read_position.as_json() if read_position else None,
             "lines": self.lines,
             "parser": b64encode(parser).decode(),
-            "skip": first.taken if first else self._skip,
+            "skip": self._chunks.skip,
             "numbers": self.numbering.as_json(),
             **self.time.as_json(),
             "settings": self._settings_digest,
@@ -130,7 +129,7 @@ class Tailer:
     @property
     def drained(self) -> bool:
         """Whether every row read was taken."""
-        return not self._chunks
+        return self._chunks.first is None
 
     @property
     def low_watermark(self) -> int:
@@ -217,27 +216,18 @@ class Tailer:
         self, rows: pa.Table, read_position: ReadPosition | None, before: bytes, *, whole: bool = False
     ) -> None:
         self.grades.observe(rows, self.parser.patterns)
-        again = min(self._skip, rows.num_rows)
-        self._skip -= again
-        if rows.num_rows > again:
-            max_ts = self._chunks[-1].running[-1] if self._chunks else self.max_ts
-            running = running_time(rows.slice(again), max_ts)
-            running = np.concatenate([np.full(again, max_ts, np.int64), running])
-            self._chunks.append(Chunk(rows, running, read_position, before, again, whole))
+        self._chunks.append(rows, read_position, before, self.max_ts, whole=whole)
 
     def take(self, horizon: int) -> list[pa.Table]:
         """Rows, in order, up to `horizon` (us): those before the first row past it."""
         taken: list[pa.Table] = []
-        while self._chunks:
-            chunk = self._chunks[0]
-            end = int(np.searchsorted(chunk.running, horizon, side="right"))
-            if chunk.whole and end < chunk.rows.num_rows:
-                end = chunk.taken
+        while chunk := self._chunks.first:
+            end = chunk.end(horizon)
             taken.extend(self._emit(chunk, end))
             if end < chunk.rows.num_rows:
                 horizon = min(horizon, earliest(chunk.rows.slice(chunk.taken), self.max_ts))
                 return taken + self.time.quiet_rows(horizon, self.parser.shown)
-            self._chunks.popleft()
+            self._chunks.drop_first()
         return taken
 
     def _emit(self, chunk: Chunk, end: int) -> list[pa.Table]:

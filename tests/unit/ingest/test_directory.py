@@ -1,19 +1,22 @@
-"""A folder under a writer that rotates its log, and people who copy, compress, restore and delete files: each line is
-told once, or it is told that lines are missing."""
+"""A folder under a writer that rotates its log, and people who copy, compress, restore, forbid and delete files, and who
+give some of them, or another folder with copies: each line is told once, or it is told that lines are missing."""
 
 from __future__ import annotations
 
+import errno
 import gzip
 import os
 import shutil
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
@@ -23,14 +26,19 @@ from generators.brokerlogs.tailing.told_lines import Stretch, Told
 LIVE = "rep.log"
 KEPT = 4
 T0 = 1_700_000_000_000
+_OPEN = os.open
 
 
 class Directory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="directory-"))
+        self.other = Path(tempfile.mkdtemp(prefix="directory-"))
         self.live = self.folder / LIVE
         self.live.touch()
+        self.rising = False
+        self.forbidden: set[int] = set()
+        """Files, by inode, that cannot be opened."""
         self.written = 0
         self.clock = T0
         self.torn = b""
@@ -41,7 +49,13 @@ class Directory(RuleBasedStateMachine):
         self.deleted: dict[str, bytes] = {}
         self.gone_before: set[int] = set()
         """Lines of files that were deleted before they were opened: nothing could show them."""
+        self._offer("here")
         self._start([])
+
+    @initialize(rising=st.booleans())
+    def begin(self, rising: bool) -> None:
+        """The newest rotated file has the least number, or the greatest."""
+        self.rising = rising
 
     # -- the reader
 
@@ -52,13 +66,22 @@ class Directory(RuleBasedStateMachine):
         for k, (position, stretch) in enumerate(states or [(None, Stretch())]):
             told.stretches.append(stretch)
             only = Older(0, 0, 0) if k else None
-            self.readers.append(SeriesReader(Series(self.folder, LIVE), told, stretch, position, only=only))
+            self.readers.append(SeriesReader(self.series, told, stretch, position, only=only))
         self.readers[0].older_readers = self.readers[1:]
         older = self.readers[0].older
         older.extend([Older(0, 0, 0)] * (len(self.readers) - 1 - len(older)))
 
     @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]))
     def poll(self, limit: int, reads: int) -> None:
+        with patch("os.open", self._open):
+            self._poll(limit, reads)
+
+    def _open(self, path: Path, *args, **kwargs) -> int:
+        if self.forbidden and os.stat(path).st_ino in self.forbidden:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return _OPEN(path, *args, **kwargs)
+
+    def _poll(self, limit: int, reads: int) -> None:
         k = 0
         while k < len(self.readers):
             reader = self.readers[k]
@@ -69,7 +92,8 @@ class Directory(RuleBasedStateMachine):
                     self.lost += 1
                     reader.forget_end()
                     continue
-                self.lost += reader.missing() is not None
+                why = reader.missing()
+                self.lost += why is not None and "cannot be read" not in why  # that is told as soon as it can
                 if not lines:
                     break
                 self._tell(k, lines)
@@ -77,7 +101,7 @@ class Directory(RuleBasedStateMachine):
                 only = self.readers[0].older[len(self.readers) - 1]
                 mine = Stretch()
                 self.readers[0].told.stretches.append(mine)
-                self.readers.append(SeriesReader(Series(self.folder, LIVE), self.readers[0].told, mine, only=only))
+                self.readers.append(SeriesReader(self.series, self.readers[0].told, mine, only=only))
                 self.readers[0].older_readers.append(self.readers[-1])
                 self.order.append([])
             k += 1
@@ -93,10 +117,27 @@ class Directory(RuleBasedStateMachine):
     def restart(self) -> None:
         states = []
         for reader in self.readers:
+            if reader.read_position is None and states:
+                continue
             position = reader.read_position
             stored = ReadPosition.from_json(position.as_json()) if position else None
             states.append((stored, reader.mine.until(stored.count if stored else 0)))
         self._start(states)
+
+    def _offer(self, what: str, which: int = 0) -> None:
+        here, there = Series(self.folder, LIVE), Series(self.other, LIVE)
+        if what == "both":
+            here = replace(here, others=(there,))
+        elif what in ("live", "one"):
+            names = [LIVE] if what == "live" else [path.name for path in self._rotated()] or [LIVE]
+            here = replace(here, named=frozenset([names[which % len(names)]]))
+        self.series = there if what == "there" and (self.other / LIVE).exists() else here
+
+    @rule(what=st.sampled_from(["here", "both", "there", "live", "one"]), which=st.integers(0, 9))
+    def call(self, what: str, which: int) -> None:
+        """Another call, which is given other files of the same log."""
+        self._offer(what, which)
+        self.restart()
 
     @rule(which=st.integers(0, 9))
     def close(self, which: int) -> None:
@@ -131,21 +172,35 @@ class Directory(RuleBasedStateMachine):
     @precondition(_whole)
     @rule(truncate=st.booleans())
     def rotate(self, truncate: bool) -> None:
-        for k in range(KEPT, 0, -1):
+        def move(k: int, to: int) -> None:
             for suffix in ("", ".gz"):
                 path = self.folder / f"{LIVE}.{k}{suffix}"
-                if path.exists() and k == KEPT:
+                if path.exists() and to not in range(1, KEPT + 1):
                     self._forget(path)
                     path.unlink()
                 elif path.exists():
-                    path.rename(self.folder / f"{LIVE}.{k + 1}{suffix}")
-        first = self.folder / f"{LIVE}.1"
+                    path.rename(self.folder / f"{LIVE}.{to}{suffix}")
+
+        numbers = [int(path.name.split(".")[2]) for path in self._rotated()]
+        if not self.rising:
+            for k in range(KEPT, 0, -1):
+                move(k, k + 1)
+        elif max(numbers, default=0) == KEPT:
+            for k in range(1, KEPT + 1):
+                move(k, k - 1)
+        newest = self.folder / f"{LIVE}.{min(max(numbers, default=0) + 1, KEPT) if self.rising else 1}"
         if truncate:
-            shutil.copyfile(self.live, first)
+            shutil.copyfile(self.live, newest)
             os.truncate(self.live, 0)
         else:
-            self.live.rename(first)
+            self.live.rename(newest)
             self.live.touch()
+
+    @precondition(lambda self: not self.live.stat().st_size)
+    @rule(zeros=st.integers(1, 500))
+    def leave_zeros(self, zeros: int) -> None:
+        """The writer did not notice that its file was truncated, and goes on at its old place."""
+        os.truncate(self.live, zeros)
 
     def _forget(self, path: Path) -> None:
         """Expect no lines of a file that goes, where nothing can show that it had them.
@@ -157,11 +212,36 @@ class Directory(RuleBasedStateMachine):
         was_opened = any(path.stat().st_ino == inode for position in positions for _, inode in position.seen)
         told = [line for line in lines if self.told[line]]  # numbers of inodes are used again
         ends = [line + b"\n" for line in lines[lines.index(told[-1]) :]] if told else []
-        others = [_content(other) for other in self.folder.iterdir() if other != path]
+        others = [_content(other) for other in self._files() if other != path]
         if not was_opened or not told or any(other.endswith(last) for other in others for last in ends):
             self.gone_before |= {int(line.split()[1]) for line in lines}
 
     # -- people
+
+    def _files(self) -> list[Path]:
+        return sorted([*self.folder.iterdir(), *self.other.iterdir()])
+
+    @rule()
+    def mirror(self) -> None:
+        """Copies of whole lines of all files, in another folder; what is no more goes there, too."""
+        for path in self.other.iterdir():
+            if not (self.folder / path.name).exists():
+                self._forget(path)
+                path.unlink()
+        for path in self.folder.iterdir():
+            content = path.read_bytes()
+            end = None if path.suffix == ".gz" else content.rfind(b"\n") + 1
+            (self.other / path.name).write_bytes(content[:end])
+
+    @rule(which=st.integers(0, 99))
+    def forbid(self, which: int) -> None:
+        self.forbidden.add(self._files()[which % len(self._files())].stat().st_ino)
+
+    @rule()
+    def permit(self) -> None:
+        """All can be read, by another call or once this one tries again."""
+        self.forbidden.clear()
+        self.restart()
 
     def _rotated(self) -> list[Path]:
         return sorted(path for path in self.folder.iterdir() if path.name != LIVE and "-" not in path.name)
@@ -211,15 +291,17 @@ class Directory(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         try:
+            self._offer("both")
+            self.permit()
             for _ in range(50):
                 self.poll(1 << 20, 1000)
             assert all(reader.at_end for reader in self.readers)
             self.no_line_is_told_twice()
-            there = Counter(line for path in self.folder.iterdir() for line in _content(path).splitlines())
+            there = Counter(line for path in self._files() for line in _content(path).splitlines())
             untold = [line for line in there if line.endswith(b" .") and not self.told[line]]
             if self.torn:
                 untold = [line for line in untold if not line.endswith(b"line %d ." % (self.written - 1))]
-            assert not untold, (untold, sorted(path.name for path in self.folder.iterdir()))
+            assert not untold, (untold, [*map(str, self._files())])
             told = {int(line.split()[1]) for line in self.told}
             missing = (
                 set(range(min(told, default=self.written), self.written - bool(self.torn))) - told - self.gone_before
@@ -227,10 +309,12 @@ class Directory(RuleBasedStateMachine):
             assert self.lost or not missing, missing
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
+            shutil.rmtree(self.other, ignore_errors=True)
 
 
 def _content(path: Path) -> bytes:
-    return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    content = path.read_bytes()
+    return (gzip.decompress(content) if path.suffix == ".gz" else content).lstrip(b"\0")
 
 
 def test_a_last_line_that_was_told_alone_is_known_where_its_copy_ends_with_it() -> None:
