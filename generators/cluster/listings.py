@@ -1,4 +1,4 @@
-"""Which brokers are up as others list them."""
+"""The brokers that are up, as others list them."""
 
 from __future__ import annotations
 

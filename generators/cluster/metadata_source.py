@@ -1,4 +1,4 @@
-"""Who is asked for the metadata of a cluster, and whose are believed."""
+"""The broker that is asked for the metadata of a cluster, and whether they are believed."""
 
 from __future__ import annotations
 

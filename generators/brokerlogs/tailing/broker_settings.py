@@ -23,7 +23,7 @@ class BrokerSettings:
 
     @property
     def digest(self) -> str:
-        """What tells this text from another."""
+        """A digest of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def events(self, ts: int) -> pa.Table:
