@@ -1,5 +1,5 @@
-"""A folder under a writer that rotates its log, and people who copy, compress, forbid and delete files, and give some of
-them, or a folder with copies: each line is told once, or it is told that lines are missing."""
+"""A folder under a writer that rotates its log, and people who copy, compress, forbid and delete files, and give some
+or all of them, or copies: each line is told once, or it is told that lines are missing."""
 
 from __future__ import annotations
 
