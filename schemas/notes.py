@@ -18,3 +18,5 @@ TABLE = Table(
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark
+GATE = "hwmark gate: "
+"""How the text of a note begins that is an answer of the gate."""

@@ -1,33 +1,23 @@
-"""What happened in a period, in order of time: what came of one cause within a second is one line."""
+"""What happened in a period, in order of time: what came of one cause, moment after moment, is one line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, query
+from pipelines.lake.queries import VIEWS, Filter, Row, View, query, text
+from pipelines.timeline.line import Happening
+from pipelines.timeline.said import said
 from pipelines.verdict import words
 from pipelines.verdict.losses import NOT_EXCLUDED, how
-from schemas import alerts, hw_regressions, isr_changes, partition_hw, replica_sync, replication_events, telemetry_gaps
+from schemas import hw_regressions, isr_changes, partition_hw, replica_sync, replication_events, telemetry_gaps
 from schemas.declaration import Table
+from schemas.event_types import TOPIC_GONE
 
 _PLACE = "concat(topic, '-', partition)"
-_SECOND = "date_trunc('second', ts)"
-
-
-@dataclass(frozen=True)
-class Happening:
-    """One line of a timeline: `weight` is critical, warning or info, `partitions` how many it concerns (0: none)."""
-
-    ts: datetime
-    cluster: str
-    kind: str
-    weight: str
-    text: str
-    partitions: int = 0
-    examples: tuple[str, ...] = ()
+APART_S = 1
+"""Rows of one cause less than so many seconds apart are one line, however long that goes on."""
 
 
 Rows = Callable[[Filter], str]
@@ -41,19 +31,6 @@ def _of(name: str) -> Rows:
 
 def _all(table: Table) -> Rows:
     return View(table, "ts", "").select
-
-
-def _broker_states(wanted: Filter) -> str:
-    """A controller that restarts repeats old states with new times: the earliest time of one counts."""
-    anew = "CASE WHEN broker_epoch IS NULL THEN ts END"
-    states = (
-        f"SELECT cluster, replica_id, detail, min(ts) AS ts FROM t WHERE {Filter(wanted.cluster).where(_EVENTS)} AND "
-        f"event_type = 'broker_state' AND detail IS NOT NULL GROUP BY cluster, replica_id, detail, broker_epoch, {anew}"
-    )
-    return f"SELECT * FROM ({states}) WHERE {replace(wanted, cluster=None).where(_EVENTS)}"
-
-
-_EVENTS = View(replication_events.TABLE, "ts", "")
 
 
 @dataclass(frozen=True)
@@ -73,20 +50,26 @@ class Kind:
     sums: str = ""
     wide: bool = False
     place: str = _PLACE
+    about: str = ""
+    """SQL: whether a row is about the broker `{broker}`; empty: none of this kind is about a broker."""
 
-    def sql(self, wanted: Filter, limit: int) -> str:
-        """The groups in order of time, at most `limit` of them, and how many there are."""
+    def sql(self, wanted: Filter, limit: int, broker: int | None = None, *, newest: bool = False) -> str:
+        """The groups in order of time, or the newest first, at most `limit` of them, and how many there are."""
         if self.wide:
             wanted = replace(wanted, topic=None, partition=None)
-        rows = f"SELECT * FROM ({self.rows(wanted)}) WHERE {self.only}"
+        asked = "true" if broker is None else self.about.format(broker=broker)
+        rows = f"SELECT * FROM ({self.rows(wanted)}) WHERE ({self.only}) AND ({asked})"
+        series = f"PARTITION BY cluster, {self.keys} ORDER BY ts"
+        begins = f"CASE WHEN ts < lag(ts) OVER ({series}) + INTERVAL '{APART_S} seconds' THEN 0 ELSE 1 END"
+        marked = f"SELECT *, {begins} AS begins FROM ({rows})"
+        bursts = f"SELECT *, sum(begins) OVER ({series} ROWS UNBOUNDED PRECEDING) AS burst FROM ({marked})"
         values = (
-            f"count(DISTINCT {self.place}) AS partitions, min(ts) AS first{self.sums}, "
+            f"count(DISTINCT {self.place}) AS partitions, min(ts) AS first, max(ts) AS last{self.sums}, "
             f"array_slice(array_agg(DISTINCT {self.place} ORDER BY {self.place}), 1, {words.NAMED}) AS examples"
         )
-        groups = (
-            f"SELECT cluster, {self.keys}, {_SECOND} AS at, {values} FROM ({rows}) GROUP BY cluster, at, {self.keys}"
-        )
-        return f"SELECT *, count(*) OVER () AS matching FROM ({groups}) ORDER BY first LIMIT {limit}"
+        groups = f"SELECT cluster, {self.keys}, burst, {values} FROM ({bursts}) GROUP BY cluster, burst, {self.keys}"
+        order = "first DESC" if newest else "first"
+        return f"SELECT *, count(*) OVER () AS matching FROM ({groups}) ORDER BY {order} LIMIT {limit}"
 
 
 @dataclass(frozen=True)
@@ -97,36 +80,40 @@ class Timeline:
     left_out: int = 0
 
 
-def timeline(lake: Lake, wanted: Filter, limit: int, kinds: Sequence[Kind] | None = None) -> Timeline:
-    """What happened where and when it is wanted; of each kind at most `limit` lines, the earliest."""
+def timeline(
+    lake: Lake,
+    wanted: Filter,
+    limit: int,
+    kinds: Sequence[Kind] | None = None,
+    broker: int | None = None,
+    *,
+    newest: bool = False,
+) -> Timeline:
+    """What happened where and when it is wanted, about one broker if one is named; of each kind at most `limit` lines,
+    the earliest, or of all together the `newest`."""
     lines: list[Happening] = []
     left_out = 0
     for kind in KINDS if kinds is None else kinds:
+        if broker is not None and not kind.about:
+            continue
         table = lake.find(kind.table)
-        found = query(table, kind.sql(wanted, limit)) if table else []
+        found = query(table, kind.sql(wanted, limit, broker, newest=newest)) if table else []
         lines += [_line(kind, row) for row in found]
         left_out += found[0]["matching"] - len(found) if found else 0
-    lines += _alerts(lake, wanted)
-    return Timeline(tuple(sorted(lines, key=lambda line: (line.ts, line.kind, line.text))), left_out)
+    lines += said(lake, wanted, broker)
+    lines.sort(key=lambda line: (line.ts, line.kind, line.text))
+    kept = lines[-limit:] if newest else lines
+    return Timeline(tuple(kept), left_out + len(lines) - len(kept))
 
 
 def _line(kind: Kind, row: Row) -> Happening:
     examples = tuple(example for example in row["examples"] or () if example)
+    members = [*(row.get("removed") or ()), *(row.get("added") or ())]
+    broker = row.get("replica_id", row.get("leader_id")) if "removed" not in row else None
     return Happening(
-        row["first"], row["cluster"], kind.name, kind.weigh(row), kind.sentence(row), row["partitions"], examples
-    )
-
-
-def _alerts(lake: Lake, wanted: Filter) -> Iterator[Happening]:
-    """When alerts began; their labels name partitions, so an alert counts as one line."""
-    table = lake.find(alerts.TABLE)
-    if table is None:
-        return
-    view = VIEWS["alerts"]
-    for row in query(table, f"SELECT * FROM ({view.select(wanted)}) ORDER BY first_ts"):
-        labels = dict(row["labels"] or ())
-        text = f"alert {row['rule']} ({row['alert_id']}), now {row['state']}: {row['summary']}"
-        yield Happening(row["first_ts"], labels.get("cluster", ""), "alert", row["severity"], text)
+        row["first"], row["cluster"], kind.name, kind.weigh(row), kind.sentence(row), row["partitions"], examples,
+        row["last"], members[0] if len(members) == 1 else broker,
+    )  # fmt: skip
 
 
 def _isr(row: Row) -> str:
@@ -174,33 +161,110 @@ def _gap(row: Row) -> str:
     return f"telemetry of {row['source_id']}, {row['kind']}{detail}"
 
 
+_SERIOUS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
+_LOST = ", sum(lost_records) AS lost_records"
+_OUT_OR_BACK = "state = 'out_of_sync' OR (state = 'in_sync' AND previous_state = 'out_of_sync')"
+
+_LEADS = "leader_id = {broker}"
+_FOLLOWS = "replica_id = {broker}"
+
+SILVER = (
+    Kind("ISR", isr_changes.TABLE, _of("isr"), "change, cause, removed, added, under_min_isr", _isr, _isr_weight,
+         about="array_has(removed, {broker}) OR array_has(added, {broker})"),
+    Kind("loss", hw_regressions.TABLE, _of("regressions"), "class, severity, proof, leader_id, leader_id_before", _fall,
+         _fall_weight, _SERIOUS, _LOST, about=f"{_LEADS} OR leader_id_before = {{broker}}"),
+    Kind("term", partition_hw.TABLE, _all(partition_hw.TABLE), "leader_id", _term, lambda _: "info",
+         "kind = 'term_start'", about=_LEADS),
+    Kind("HW", partition_hw.TABLE, _all(partition_hw.TABLE), "kind", _frozen,
+         lambda row: "warning" if row["kind"] == "freeze" else "info", "kind IN ('freeze', 'thaw')", about=_LEADS),
+    Kind("sync", replica_sync.TABLE, _all(replica_sync.TABLE), "replica_id, state, reason", _sync,
+         lambda row: "warning" if row["state"] == "out_of_sync" else "info", _OUT_OR_BACK, about=_FOLLOWS),
+    Kind("telemetry", telemetry_gaps.TABLE, _all(telemetry_gaps.TABLE), "source_id, kind, detail", _gap,
+         lambda _: "warning", wide=True, place=f"CASE WHEN topic IS NOT NULL THEN {_PLACE} END",
+         about="source_id LIKE '%broker-{broker}/%' OR source_id LIKE '%broker-{broker}'"),
+    Kind("topic", hw_regressions.TABLE, _of("regressions"), "topic",
+         lambda row: f"topic {row['topic']} was created anew", lambda _: "info", "class = 'topic_recreated'"),
+)  # fmt: skip
+"""Kinds of lines that silver has: what the page shows."""
+
+# A controller that restarts repeats old states with new times: the earliest time of one counts. A watcher repeats what
+# it sees each round, without an epoch: the first of the same word in a row counts, and what it found as it began is no
+# change unless something was wrong then.
+_STATES = """
+WITH states AS (
+  SELECT cluster, replica_id, detail, broker_epoch, min(ts) AS ts FROM t
+  WHERE {cluster} AND event_type = 'broker_state' AND detail IS NOT NULL
+  GROUP BY cluster, replica_id, detail, broker_epoch, CASE WHEN broker_epoch IS NULL THEN ts END
+), told AS (
+  SELECT *, CASE WHEN detail LIKE 'quorum%' THEN detail ELSE split_part(detail, ':', 1) END AS word,
+    CASE WHEN detail LIKE 'quorum%' THEN 1 WHEN detail LIKE '%answer%' THEN 2 ELSE 3 END AS series FROM states
+), changes AS (
+  SELECT *, lag(word) OVER (PARTITION BY cluster, replica_id, series ORDER BY ts) AS before FROM told
+)
+SELECT * FROM changes WHERE {rest} AND (series = 3 OR word <> before
+  OR (before IS NULL AND (word LIKE 'no_answer%' OR word LIKE 'quorum: no%')))
+"""
+
+# Each source tells its own settings: a change is one from what the same source told before.
+_SETTINGS = """
+WITH told AS (
+  SELECT cluster, topic, replica_id, ts, regexp_replace(source_id, '/broker-[0-9]+$', '') AS source, {name} AS name,
+    {value} AS value FROM t WHERE {cluster} AND event_type = 'config' AND {given}
+), changes AS (
+  SELECT *, lag(value) OVER (PARTITION BY cluster, topic, replica_id, name, source ORDER BY ts) AS before FROM told
+)
+SELECT * FROM changes WHERE {rest} AND value <> before
+"""
+_EVENTS = View(replication_events.TABLE, "ts", "")
+
+
+def _ever(sql: str, wanted: Filter, **parts: str) -> str:
+    """SQL over all events of a cluster, of which the wanted time is kept last: what was before says what changed."""
+    cluster, rest = Filter(wanted.cluster), replace(wanted, cluster=None, topic=None, partition=None)
+    return sql.format(cluster=cluster.where(_EVENTS), rest=rest.where(_EVENTS), **parts)
+
+
+def _settings(name: str, value: str, given: str) -> Rows:
+    def rows(wanted: Filter) -> str:
+        topic = "" if wanted.topic is None else f" AND (topic IS NULL OR {Filter(topic=wanted.topic).where(_EVENTS)})"
+        return _ever(_SETTINGS, wanted, name=name, value=f"CAST({value} AS VARCHAR)", given=given + topic)
+
+    return rows
+
+
 def _broker(row: Row) -> str:
     return f"{words.brokers((row['replica_id'],))}: {row['detail'].replace('_', ' ')}"
 
 
 def _broker_weight(row: Row) -> str:
-    return "warning" if row["detail"] in ("fenced", "unregistered", "log_dir_offline") else "info"
+    bad = ("fenced", "unregistered", "log_dir_offline", "no_answer", "quorum: no")
+    return "warning" if row["detail"].startswith(bad) else "info"
 
 
-_SERIOUS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
-_LOST = ", sum(lost_records) AS lost_records"
-_OUT_OR_BACK = "state = 'out_of_sync' OR (state = 'in_sync' AND previous_state = 'out_of_sync')"
+def _setting(row: Row) -> str:
+    whose = row["topic"] or ("the cluster" if row["replica_id"] is None else words.brokers((row["replica_id"],)))
+    return f"{row['name']} of {whose}: {row['before']} to {row['value']}"
+
+
 _NOWHERE = "CAST(NULL AS string)"
+_TOLD = (
+    ("'min.insync.replicas'", "min_isr", "min_isr IS NOT NULL"),
+    ("'replica.lag.time.max.ms'", "lag_max_ms", "lag_max_ms IS NOT NULL"),
+    ("split_part(detail, '=', 1)", "split_part(detail, '=', 2)", "regexp_like(detail, '^(rack|kafka|metadata)=')"),
+)
+"""What `config` events tell: its name and value in SQL, and which events have it."""
 
-SILVER = (
-    Kind("ISR", isr_changes.TABLE, _of("isr"), "change, cause, removed, added, under_min_isr", _isr, _isr_weight),
-    Kind("loss", hw_regressions.TABLE, _of("regressions"), "class, severity, proof, leader_id, leader_id_before", _fall,
-         _fall_weight, _SERIOUS, _LOST),
-    Kind("term", partition_hw.TABLE, _all(partition_hw.TABLE), "leader_id", _term, lambda _: "info",
-         "kind = 'term_start'"),
-    Kind("HW", partition_hw.TABLE, _all(partition_hw.TABLE), "kind", _frozen,
-         lambda row: "warning" if row["kind"] == "freeze" else "info", "kind IN ('freeze', 'thaw')"),
-    Kind("sync", replica_sync.TABLE, _all(replica_sync.TABLE), "replica_id, state, reason", _sync,
-         lambda row: "warning" if row["state"] == "out_of_sync" else "info", _OUT_OR_BACK),
-    Kind("telemetry", telemetry_gaps.TABLE, _all(telemetry_gaps.TABLE), "source_id, kind, detail", _gap,
-         lambda _: "warning", wide=True, place=f"CASE WHEN topic IS NOT NULL THEN {_PLACE} END"),
+EVENTS = (
+    Kind("broker", replication_events.TABLE, lambda wanted: _ever(_STATES, wanted), "replica_id, detail", _broker,
+         _broker_weight, wide=True, place=_NOWHERE, about=_FOLLOWS),
+    *(Kind("config", replication_events.TABLE, _settings(*told), "name, topic, replica_id, before, value", _setting,
+           lambda _: "info", place=_NOWHERE, about=_FOLLOWS) for told in _TOLD),
+    Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "replica_id",
+         lambda row: f"{words.brokers((row['replica_id'],))} cut its log back", lambda _: "info",
+         "event_type = 'truncate'", about=_FOLLOWS),
+    Kind("topic", replication_events.TABLE, _all(replication_events.TABLE), "topic",
+         lambda row: f"topic {row['topic']} is in the metadata no more", lambda _: "info",
+         f"event_type = 'lost' AND topic IS NOT NULL AND starts_with(detail, {text(TOPIC_GONE)})"),
 )  # fmt: skip
-"""Kinds of lines that silver has: what the page shows."""
-BROKERS = Kind("broker", replication_events.TABLE, _broker_states, "replica_id, detail", _broker, _broker_weight,
-               wide=True, place=_NOWHERE)  # fmt: skip
-KINDS = (*SILVER, BROKERS)
+"""Kinds of lines that only bronze has."""
+KINDS = (*SILVER, *EVENTS)

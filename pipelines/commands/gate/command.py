@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from pipelines.lake.lake import Lake
 if TYPE_CHECKING:
     from pipelines.settings import Settings
 
+_log = logging.getLogger("hwmark.gate")
 STATUS = {Answer.YES: exits.DONE, Answer.NO: exits.GATE_NO, Answer.NOT_KNOWN: exits.GATE_NOT_KNOWN}
 EVERY_S = 2.0
 """How often a gate that waits looks again."""
@@ -71,22 +73,43 @@ def gate(
     wait_s: float,
     *,
     opens: Callable[[Facts], str] = lambda facts: "",
+    records: Callable[[Judgement], None] = lambda judged: None,
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> int:
     """Print the answer, waiting at most so long (seconds) for a yes; its exit status. Raises UsageError.
 
-    What a yes `opens` is said below it.
+    What a yes `opens` is said below it; `records` is given the answer.
     """
     judged = judge(source(), accepted=printing.accepted)
     if wait_s and judged.answer is not Answer.YES:
         judged = _waited(judged, source, printing, monotonic() + wait_s, sleep, monotonic)
     status = STATUS[judged.answer]
+    records(judged)
     opened = opens(judged.facts) if judged.answer is Answer.YES else ""
     echo(json.dumps(words.data(judged, status)) if printing.format == "json" else _text(judged, printing.limit))
     if opened and printing.format != "json":
         echo(opened)
     return status
+
+
+def record(settings: Settings, judged: Judgement) -> None:
+    """Write the answer into `ops/notes`, if the lake can be written to: an answer holds without it."""
+    import pyarrow as pa
+
+    from pipelines.commands.note import author
+    from schemas import notes
+
+    said = words.headline(judged, clock.now()).removeprefix(f"{judged.facts.cluster}: ")
+    row = {
+        "cluster": judged.facts.cluster, "incident_id": None, "handled": False, "text": notes.GATE + said,
+        "author": author(), "written_at": clock.now(),
+    }  # fmt: skip
+    try:
+        place = Lake(settings.lake.path, settings.lake.storage_options)
+        place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
+    except Exception as error:
+        _log.warning("the answer is not in ops/notes, which cannot be written: %s", error)
 
 
 def open_downtime(settings: Settings, facts: Facts, lasts_s: float) -> str:

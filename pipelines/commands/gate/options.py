@@ -77,7 +77,13 @@ def gate(
         raise UsageError("--downtime is written into a lake: leave out --bootstrap, or open it by `hwmark downtime`")
     lasts_s = 0.0 if downtime is None else duration("--downtime", downtime)
     printing = command.Printing(format.value, limit, accept_unavailable)
-    status = command.gate(source, printing, wait_s, opens=lambda facts: command.open_downtime(settings, facts, lasts_s))
+    status = command.gate(
+        source,
+        printing,
+        wait_s,
+        opens=lambda facts: command.open_downtime(settings, facts, lasts_s),
+        records=lambda judged: None if bootstrap else command.record(settings, judged),
+    )
     if status == GATE_NO:
         raise typer.Exit(GATE_NO)
     if status == GATE_NOT_KNOWN:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from pipelines.commands.show import brokers, loss, tables
+from pipelines.commands.show import brokers, happened, loss, tables
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, newest, presents, rows, tally
 from pipelines.printable import printable
@@ -46,6 +46,7 @@ class Question:
     limit: int = 30
     format: str = "table"
     loss_id: str | None = None
+    broker: int | None = None
 
 
 def show(lake: Lake, asked: Question, now: datetime) -> str:
@@ -70,6 +71,8 @@ def _fields(line: Line) -> tuple[str, ...]:
 def _data(lake: Lake, asked: Question) -> str:
     if asked.view in brokers.COLUMNS:
         return _as(asked, *brokers.data(lake, asked.view, asked.wanted, asked.limit))
+    if asked.view == "timeline":
+        return _as(asked, happened.data(lake, _since(lake, asked), asked.limit, asked.broker), happened.COLUMNS)
     if asked.view == "loss":
         refuse_unwritten(lake, VIEWS["serious"])
         return _as(asked, loss.data(lake, _since(lake, asked), asked.loss_id), loss.COLUMNS)
@@ -93,6 +96,8 @@ def _view(seen: Survey, asked: Question) -> Iterator[str]:
         return map(printable, _health(seen, asked))
     if asked.view == "regressions":
         return map(printable, _regressions(seen, asked))
+    if asked.view == "timeline":
+        return happened.table(seen.lake, seen.wanted, asked.limit, asked.broker)
     if asked.view == "loss":
         refuse_unwritten(seen.lake, VIEWS["serious"])
         return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id))

@@ -23,6 +23,7 @@ class What(StrEnum):
     regressions = "regressions"
     alerts = "alerts"
     incidents = "incidents"
+    timeline = "timeline"
     health = "health"
     brokers = "brokers"
     racks = "racks"
@@ -48,6 +49,7 @@ def show(
         typer.Option(metavar="WHEN", help="15m, 2h, 3d before the cluster's present, an ISO time (UTC), or all."),
     ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Only this cluster.")] = None,
+    broker: Annotated[int | None, typer.Option(metavar="N", help="Of timeline: only what is about it.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=10**9, help="At most so many rows, the newest.")] = 30,
     format: Annotated[Format, typer.Option(help="How to print.")] = Format.table,
     loss_id: Annotated[
@@ -71,6 +73,7 @@ def show(
       hwmark show verdict --lake lake
       hwmark show health --lake lake
       hwmark show incidents --lake lake           one line for alerts with one first cause
+      hwmark show timeline --broker 2 --since 2h  what happened, what was told, and what people said
       hwmark show regressions --lake lake
       hwmark show brokers --lake lake             who leads, follows, holds back, and is restarted
       hwmark show loss --topic clicks --partition 0
@@ -88,11 +91,13 @@ def show(
 
     if bootstrap is not None and what is not What.loss:
         raise UsageError(f"--bootstrap is for `show loss`: leave it out of `show {what}`")
+    if broker is not None and what is not What.timeline:
+        raise UsageError(f"--broker is for `show timeline`: leave it out of `show {what}`")
     asked = None if since is None else since_of(since)
     settings = settings_of_existing_lake(config, lake={"path": lake}, watch={"bootstrap": bootstrap})
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = Filter(cluster, topic, partition)
-    question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id)
+    question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id, broker)
     place = Place(settings.lake.path, settings.lake.storage_options)
 
     def answer(place: Place) -> None:

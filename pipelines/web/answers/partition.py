@@ -11,7 +11,8 @@ from pipelines.charts.partition import partition_chart
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
 from pipelines.lake.queries import Filter, Row
-from pipelines.timeline.happenings import SILVER, Happening, Timeline, timeline
+from pipelines.timeline.happenings import SILVER, Timeline, timeline
+from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import last_of
 from pipelines.timeline.partition import PartitionPast, partition_past
 from pipelines.verdict import judged, sentences

@@ -247,3 +247,37 @@ def test_waiting_ends_in_time_with_the_last_answer():
 def test_what_stops_anyway_is_not_waited_for():
     one = PartitionFacts("single", 0, frozenset({1}), frozenset({1}), 1, 1)
     assert waited([Facts("prod", frozenset({1}), (one,), at(80), "gold")], 600) == (3, 0)
+
+
+def shown(lake, *options):
+    done = CliRunner().invoke(app, ["show", "timeline", "--lake", lake, "--since", "all", *options])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_the_answer_of_a_gate_stands_in_the_timeline(lake):
+    path = lake(health("orders", 0), health("orders", 1, leader_id=2, isr=[1, 2], min_isr=2))
+    assert [gate(path, "--broker", str(one))[0] for one in (3, 1)] == [0, 3]
+    rows = json.loads(shown(path, "--format", "json"))
+    answers = sorted((row["kind"], row["cluster"], row["summary"].partition(":")[0]) for row in rows)
+    assert answers == [("gate", "prod", "NO"), ("gate", "prod", "YES")]
+    table = shown(path)
+    assert "NO: broker 1 must not be stopped now" in table
+    assert [line.split()[3:5] for line in table.splitlines()[-2:]] == [["gate", "info"]] * 2
+
+
+def test_an_answer_that_cannot_be_written_down_holds(lake, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("read-only file system")
+
+    path = lake(health("orders", 0))
+    monkeypatch.setattr("pipelines.lake.lake.Lake.append", refuse)
+    assert gate(path, "--broker", "1")[0] == 0
+
+
+def test_a_timeline_of_which_nothing_is_known_says_so(lake):
+    path = lake(health("orders", 0))
+    assert shown(path).splitlines()[-1].startswith("Nothing is recorded of this period")
+    assert json.loads(shown(path, "--format", "json")) == []
+    done = CliRunner().invoke(app, ["show", "isr", "--broker", "1", "--lake", path])
+    assert (done.exit_code, "--broker is for `show timeline`" in done.output) == (2, True)

@@ -10,7 +10,7 @@ from pipelines.timeline.offsets import HW, Point, offsets
 from pipelines.timeline.partition import LostRange, partition_past
 from tests.unit.project.lakes import at, loss, write
 
-ORDERS = Filter("prod", "orders", 0)
+ORDERS, ALL = Filter("prod", "orders", 0), Filter("prod")
 
 
 @pytest.fixture
@@ -90,6 +90,80 @@ def test_one_cause_within_a_second_is_one_line(lake):
         ("broker 3 left the ISR (lag)", 1),
     ]
     assert lines[0].examples == ("orders-0", "orders-1", "orders-10")
+
+
+def test_what_goes_on_moment_after_moment_is_one_line_and_says_how_long(lake):
+    write(lake, "isr_changes", *(shrink(n % 412, 5 + n / 150) for n in range(450)))
+    (line,) = timeline(Lake(lake), Filter("prod"), 10).lines
+    said = "broker 3 left the ISR (lag): 412 partitions within 2 s (orders-0, orders-1, orders-10 and 409 more)"
+    assert (line.summary, line.broker_id) == (said, 3)
+
+
+def config(seconds, **more):
+    wide = {
+        "event_type": "config",
+        "broker_id": 1,
+        "partition": -1,
+        "topic": None,
+        "level": 0,
+        "source_id": "broker-1/x",
+    }
+    return wide | {"ts": at(seconds)} | more
+
+
+def state(seconds, detail, **more):
+    row = {"event_type": "broker_state", "replica_id": 3, "broker_id": 1, "topic": None, "partition": -1, "level": 1}
+    return row | {"ts": at(seconds), "detail": detail} | more
+
+
+def told(lake, wanted=ALL, **more):
+    found = timeline(Lake(lake), wanted, 50, **more).lines
+    return [((line.ts - at(0)).total_seconds(), line.kind, line.summary) for line in found]
+
+
+def test_a_setting_is_told_when_it_changes_and_from_what_to_what(lake):
+    topic = {"topic": "orders"}
+    write(lake, "replication_events", config(1, min_isr=2, **topic), config(2, min_isr=2, **topic),
+          config(3, min_isr=1, **topic), config(4, min_isr=2), config(5, detail="rack=a", replica_id=2),
+          config(6, detail="rack=b", replica_id=2), config(7, detail="kafka=4.1.1"))  # fmt: skip
+    assert told(lake) == [
+        (3, "config", "min.insync.replicas of orders: 2 to 1"),
+        (6, "config", "rack of broker 2: a to b"),
+    ]
+    assert told(lake, Filter("prod", "clicks")) == told(lake)[1:]
+    assert told(lake, broker=2) == told(lake)[1:]
+
+
+def test_a_broker_that_a_watcher_asks_again_and_again_is_a_line_for_each_change(lake):
+    said = ["answers", "answers", "no_answer: refused", "no_answer: timed out", "answers"]
+    quorum = [state(n, "quorum: 3 of 3") for n in range(3)]
+    write(lake, "replication_events", *(state(n, detail) for n, detail in enumerate(said)), *quorum)
+    assert told(lake) == [(2, "broker", "broker 3: no answer: refused"), (4, "broker", "broker 3: answers")]
+
+
+def test_alerts_notes_windows_and_gates_stand_among_what_happened(lake):
+    write(lake, "isr_changes", shrink(0, 30))
+    write(lake, "alerts", {
+        "alert_id": "a1", "rule": "under_min_isr", "severity": "warning", "state": "firing", "first_ts": at(20),
+        "last_ts": at(60), "summary": "1 partition", "labels": [("cluster", "prod"), ("brokers", "3")]})  # fmt: skip
+    lists = {name: [] for name in ("firing", "brokers", "topics", "partitions")}
+    write(lake, "incidents", lists | {"incident_id": "i1", "alert_ids": ["a1"], "last_ts": at(60)})
+    write(lake, "notes", {"text": "hwmark gate: YES: broker 3 may be stopped now", "written_at": at(10)},
+          {"text": "done", "incident_id": "i1", "author": "ops", "written_at": at(40)})  # fmt: skip
+    window = {"downtime_id": "w", "brokers": [2], "begins": at(15), "until": at(900), "reason": "kernel"}
+    write(lake, "downtimes", window, window | {"until": at(600), "written_at": at(50)})
+    assert told(lake) == [
+        (10, "gate", "YES: broker 3 may be stopped now"),
+        (15, "window", "broker 2 may be away until 2026-09-01 12:10:00 UTC: kernel"),
+        (20, "alert", "alert under_min_isr (a1), now firing: 1 partition"),
+        (30, "ISR", "broker 3 left the ISR (lag): orders-0"),
+        (40, "note", "done (ops)"),
+    ]
+    assert [kind for _, kind, _ in told(lake, broker=2)] == ["gate", "window", "note"]
+    assert [line.incident_id for line in timeline(Lake(lake), ALL, 50).lines] == [None, None, "i1", None, "i1"]
+    assert [kind for _, kind, _ in told(lake, newest=True)] == [kind for _, kind, _ in told(lake)]
+    newest = timeline(Lake(lake), ALL, 2, newest=True)
+    assert ([line.kind for line in newest.lines], newest.left_out) == (["ISR", "note"], 3)
 
 
 def test_only_the_latest_revision_happened(lake):
