@@ -155,7 +155,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     first = {cluster: microseconds(at) for cluster, at in starts(before.clocks, history.silver_s).items()}
     restarts = [row for row in each if row["ts"] >= first.get(row["cluster"], 0)]
     known = clocks.keys() | bronze.clusters
-    blind = tables.attempt(brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), [])
+    blind = tables.attempt(
+        brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), list[dict[str, Any]]()
+    )
     found = evidence_of(
         **{name: since(name, history.silver_s) for name in ("min_isr", "disagreements", "isr", "sync", "gaps")},
         regressions=tables.rows("regressions"),
