@@ -124,12 +124,15 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
 
 
 def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
-    """What people say is handled. Of an incident that is its losses and silent sources: what else is wrong goes on."""
+    """What people say is handled. Of a cluster or an incident that is its losses and silent sources: what else is wrong
+    goes on, unless a note names that alert."""
     rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
     ended_by_people = {state.alert_id for state in stored if state.rule in LOSSES or state.rule == STALE_SOURCE.name}
+    several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}
+    several.update(seen.alerts_of)
     return [
         (row["cluster"], alert, row["text"], row["written_at"])
         for row in rows
-        for alert in seen.alerts_of.get(row["incident_id"], [row["incident_id"]])
-        if row["incident_id"] not in seen.alerts_of or alert in ended_by_people
+        for alert in several.get(row["incident_id"], [row["incident_id"]])
+        if row["incident_id"] not in several or alert in ended_by_people
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, LABELLED, AlertState, listed
+from pipelines.alerting.state import END, LABELLED, RECORDING_ENDED, AlertState, listed
 from pipelines.verdict import words
 
 LABELLED_TOPICS = 1000
@@ -42,7 +42,7 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
     about, named = RULES[conditions[0].rule].about, items(conditions)
     found = {"cluster": conditions[0].cluster, "cause": words.listed(sorted({_cause(c) for c in conditions}))}
     if any(c.facts.get("over") for c in conditions):
-        found[END] = "recording ended"
+        found[END] = RECORDING_ENDED
     if named_brokers := _brokers(conditions):
         found["brokers"] = ", ".join(map(str, named_brokers))
     if replicas := max((c.facts.get("replicas") or 0 for c in conditions), default=0):

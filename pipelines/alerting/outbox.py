@@ -98,8 +98,8 @@ def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
     return sources_in(state for state in last if state.labels.get(END) == HANDLED) - fires
 
 
-Note = tuple[str, str | None, str, datetime]
-"""Of what a person says is handled: the cluster, the id of the alert (None: all), the words, and when it was said."""
+Note = tuple[str, str, str, datetime]
+"""Of what a person says is handled: the cluster, the id of the alert, the words, and when it was said."""
 
 
 def settled(
@@ -129,8 +129,8 @@ def settled(
     return [settle(state) for state in present]
 
 
-def _is_about(state: AlertState, cluster: str, alert: str | None) -> bool:
-    return state.labels.get("cluster") == cluster and alert in (None, state.alert_id)
+def _is_about(state: AlertState, cluster: str, alert: str) -> bool:
+    return state.labels.get("cluster") == cluster and alert == state.alert_id
 
 
 def kept(

@@ -16,6 +16,8 @@ from schemas import alerts
 
 _COMMA = ",\N{NO-BREAK SPACE}"
 _MORE = re.compile(r" and [\d,]+ more$")
+RECORDING_ENDED = "recording ended"
+"""The END of what lasted as its recording ended."""
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
 END = "end"

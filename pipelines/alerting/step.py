@@ -70,11 +70,11 @@ def set_told(lake: Lake, name: str, up_to: Told) -> None:
 
 @dataclass(frozen=True)
 class News:
-    """New rows of `ops/alerts`: last states of what fired since, of what only ended, and how many were over before."""
+    """New rows of `ops/alerts`: last states of what fired since, of what only ended, and what was over before."""
 
     fired: tuple[AlertState, ...] = ()
     ended: tuple[AlertState, ...] = ()
-    history: int = 0
+    history: frozenset[Episode] = frozenset()
 
 
 def untold(stored: Iterable[AlertState], before: Told) -> News:
@@ -88,7 +88,7 @@ def untold(stored: Iterable[AlertState], before: Told) -> News:
     return News(
         tuple(state for key, state in last.items() if key in fired),
         tuple(state for key, state in last.items() if key in ever - fired),
-        len(last.keys() - ever),
+        frozenset(last.keys() - ever),
     )
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FailOnCheck = Annotated[
-    bool, typer.Option("--fail-on-check", help="Exit with 4 when an expectation failed, and no alert says 3.")
+    bool, typer.Option("--fail-on-check", help="Exit with 4 if an expectation failed, unless the status is 3.")
 ]
 SHOWN = 100
 """Alerts that are over and printed, the newest; the others are counted."""
@@ -69,6 +69,8 @@ def check(
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
+    if not name.strip():
+        raise UsageError('--name is ""; write a name, or leave it out')
     if gx is not None and not settings.check.suites:
         raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
     now, place, wrong = clock.now(), Place(settings.lake.path, settings.lake.storage_options), list[Exception]()
@@ -106,11 +108,10 @@ def check(
 
 
 def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
-    """What `act` returns; where it fails what comes after is done all the same, and the command fails at its end."""
+    """What `act` returns, or None if it fails: what comes after is done all the same, and the command fails at its
+    end."""
     try:
         return act()
-    except UsageError:
-        raise
     except Exception as error:
         wrong.append(error)
         return None
@@ -118,20 +119,24 @@ def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
 
 def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     """Prints what fires, and what is new; the severities of what fires, or fired."""
+    from pipelines.alerting.outbox import HANDLED
+    from pipelines.alerting.state import END
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
 
     fired = {state.episode for state in news.fired}
     known = {state.episode for state in states}
     over = [s for s in (*news.fired, *news.ended) if not s.firing and s.episode not in known]
-    for state in [*states, *over[-SHOWN:]]:
+    shown = [state for state in states if state.episode not in news.history]
+    for state in [*shown, *over[-SHOWN:]]:
         missed = f" (fired and was over: {span(state.last_ts - state.first_ts)} {state.rule.replace('_', ' ')})"
-        echo(alert_line(state) + (missed if state.episode in fired and not state.firing else ""))
+        was_over = state.episode in fired and not state.firing and state.labels.get(END) != HANDLED
+        echo(alert_line(state) + (missed if was_over else ""))
     if len(over) > SHOWN:
         echo(f"{count(len(over) - SHOWN, 'more alert')} fired and ended: `hwmark show alerts`")
     if news.history:
-        echo(f"{count(news.history, 'alert')} had fired and ended before anybody looked: `hwmark show alerts`")
-    if not states and not over:
+        echo(f"{count(len(news.history), 'alert')} had fired and ended before anybody looked: `hwmark show alerts`")
+    if not shown and not over:
         echo("No alert is firing.")
     return {state.severity for state in states if state.firing} | {state.severity for state in news.fired}
 

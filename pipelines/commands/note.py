@@ -20,7 +20,11 @@ def note(
         typer.Option("--incident", metavar="ID", help="The incident or alert, by its id (`hwmark show incidents`)."),
     ] = None,
     handled: Annotated[
-        bool, typer.Option("--handled", help="End what it is about: all of the cluster that was told, or that one.")
+        bool,
+        typer.Option(
+            "--handled",
+            help="End losses and silent sources of the cluster or incident; with the id of an alert end that one.",
+        ),
     ] = False,
     lake: Lake = None,
     config: Config = None,

@@ -8,9 +8,10 @@ from datetime import datetime, timedelta
 
 from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.incidents import ENDED, OPEN, Incident
+from pipelines.alerting.outbox import HANDLED
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
-from pipelines.alerting.state import LABELLED, AlertState
+from pipelines.alerting.state import END, LABELLED, RECORDING_ENDED, AlertState
 from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.verdict import words
 
@@ -21,16 +22,18 @@ GROWTH = timedelta(minutes=15)
 def incident_episodes(
     rows: Iterable[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime
 ) -> list[Episode]:
-    """The incidents that were opened by `now` (wall clock), the oldest first; `rows` are in the order of their writing.
+    """The incidents that were opened by `now` (wall clock), the oldest first of those that ended, then of the others.
 
-    What a downtime explains to its end is none. `alerts`: the last state of each alert by its id.
+    What a downtime explains to its end is none. `rows` are in the order of their writing; `alerts`: the last state of
+    each alert by its id.
     """
     found: dict[str, list[Incident]] = {}
     for row in rows:
         if row.state == OPEN or row.incident_id in found:
             found.setdefault(row.incident_id, []).append(row)
     each = [_episode(own, alerts, owners, now) for own in found.values()]
-    return sorted(each, key=lambda episode: (episode.first.first_ts, episode.first.alert_id))
+    # The end of what was wrong before what is wrong now, or the last message of a broker that is down would be an end.
+    return sorted(each, key=lambda episode: (episode.last.firing, episode.first.first_ts, episode.first.alert_id))
 
 
 def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime) -> Episode:
@@ -76,22 +79,30 @@ def _doubled(row: Incident, told: Incident) -> bool:
     return any(then and now >= 2 * then for now, then in pairs)
 
 
+def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:
+    """How an incident ended that did not end well: its recording did, or a person said so; else empty."""
+    ends = (one.labels.get(END, "") for one in alerts if not one.firing)
+    return next((end for end in ends if end in (RECORDING_ENDED, HANDLED)), "") if row.state == ENDED else ""
+
+
 def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:
     """An incident in the shape in which channels take alerts."""
     owned = owners_of(row.topics, owners)
-    theirs = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
+    firing = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
+    theirs = [alerts[one] for one in dict.fromkeys((*row.firing, *row.alert_ids)) if one in alerts]
     labels = {
         "cluster": row.cluster,
         "brokers": ", ".join(map(str, row.brokers)),
         "partitions": words.listed(row.partitions, LABELLED),
-        "count": str(max([len(row.partitions), *(one.size[0] or 0 for one in theirs)])) if row.partitions else "",
+        "count": str(max([len(row.partitions), *(one.size[0] or 0 for one in firing)])) if row.partitions else "",
         "topics": words.listed(row.topics, LABELLED),
         "offsets": str(row.lost_offsets) if row.lost_offsets else "",
         "owner": owned[0].team if len(owned) == 1 else "",
         "owners": ", ".join(map(str, owned)),
         "alert_ids": ", ".join(one.alert_id for one in theirs),
-        "cause": gravest(theirs).rule if theirs else row.cause,
+        "cause": gravest(firing).rule if firing else row.cause,
         "linked": row.linked or "",
+        END: _unwell(row, theirs),
     }
     state, named = "resolved" if row.state == ENDED else "firing", {k: v for k, v in labels.items() if v}
     return AlertState(

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from pipelines.alerting.incident_title import LONGEST, cut, gravest, weight
 from pipelines.alerting.messages import status
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import END, AlertState
 from pipelines.notify.config import Links
 from pipelines.notify.episodes import INCIDENT, Episode
 from pipelines.notify.look import Round
@@ -60,7 +60,7 @@ def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
 
 def incident_line(state: AlertState) -> str:
     """The first line of a message about an incident, at most 100 characters."""
-    over = "ENDED" if _heals(state) else "NO LONGER NOTIFIED"
+    over = state.labels.get(END, "").upper() or ("ENDED" if _heals(state) else "NO LONGER NOTIFIED")
     return state.summary if state.firing else f"{over} {state.summary}"[:LONGEST]
 
 
@@ -71,8 +71,8 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
     lines += ["It was over before it could be sent."] if unseen else []
     lines += [
-        cut(sentence(one), SENTENCE)
-        for one in sorted(alerts, key=lambda one: ([-n for n in weight(one)], one.first_ts))[:SENTENCES]
+        cut(_as_of_incident(one, state), SENTENCE)
+        for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += [f"Owner: {state.labels['owners']}"] if "owners" in state.labels else []
@@ -85,17 +85,25 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     return [*lines, *([judged] if judged else []), f"Incident: {state.alert_id}"]
 
 
+def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
+    """The alert's sentence; where the incident stands otherwise, that it fires again, or since when it is over."""
+    if alert.firing and not incident.firing:
+        return f"again, in another incident: {alert.summary}"
+    return sentence(alert, over=incident.firing)
+
+
 SENTENCE, SENTENCES = 200, 5
 """The longest sentence of an alert in a message about an incident, and how many there are at most."""
 
 
-def sentence(state: AlertState, *, unseen: bool = False) -> str:
-    """The alert's sentence, in the words of the verdicts; of one that fires no more how it ended."""
+def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> str:
+    """The alert's sentence, in the words of the verdicts; of one that fires no more how it ended; `over`: and when."""
     if state.firing:
         return state.summary
-    over = f"over since {words.clock(state.last_ts)}, before it could be sent" if unseen else ""
-    ended = "" if _heals(state) else "no longer notified, and no less true"
-    return "; ".join(part for part in (state.summary, ended, over) if part)
+    ended = "" if _heals(state) else "no more messages come; the records are still lost"
+    since = f"over since {words.clock(state.last_ts)}" if over or unseen else ""
+    since += ", before it could be sent" if unseen else ""
+    return "; ".join(part for part in (state.summary, ended, since) if part)
 
 
 def command(state: AlertState, lake: str) -> str:
@@ -142,4 +150,4 @@ def _weight(state: AlertState, unseen: bool) -> str:
     """A loss that nobody was notified of weighs what it did; its end is no good news, either."""
     if state.firing or (unseen and not _heals(state)):
         return state.severity
-    return "over" if _heals(state) else "info"
+    return "over" if _heals(state) and END not in state.labels else "info"

@@ -19,7 +19,16 @@ from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits,
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
-from schemas import brokers, coverage, hw_regressions, isr_changes, partition_health, telemetry_gaps
+from schemas import (
+    brokers,
+    coverage,
+    hw_regressions,
+    isr_changes,
+    partition_health,
+    partition_hw,
+    replication_events,
+    telemetry_gaps,
+)
 from schemas.replication_events import WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
@@ -83,6 +92,13 @@ class Survey:
         return f"{wrong} AND cluster NOT IN ({', '.join(ended)})" if ended else wrong
 
 
+_NEEDED = [
+    module.TABLE
+    for module in (hw_regressions, partition_health, brokers, partition_hw, telemetry_gaps, replication_events)
+]
+"""Without one of these a verdict would say less than there is."""
+
+
 def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:
     """What is known of the clusters of a lake, or of the one `wanted`, at the moment `now` of the wall clock."""
     known, bronze = presents(lake), bronze_of(lake)
@@ -90,7 +106,7 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
     written_by = reconstruction(lake)
-    needed = (hw_regressions.TABLE, partition_health.TABLE, brokers.TABLE) if written_by.made else ()
+    needed = _NEEDED if written_by.made else ()
     missing = (f"{table.path} is missing" for table in needed if not lake.has_table(table))
     blind = f"{', '.join(lake.unread)} cannot be read" if lake.unread else next(missing, "")
     records = [

@@ -33,9 +33,9 @@ class Judged:
 def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     """Whether a cluster is judged at the moment `now` of the wall clock, and its sentence."""
     behind, blind = _behind(record, limits, now), blind_since(record, limits, now)
-    state = State.NOT_JUDGED if behind or blind else State.OK
+    state = State.NOT_JUDGED if behind or blind or record.blind else State.OK
     quiet = silent(record, limits, now)
-    why = None if behind or not blind else cut_off(*blind)
+    why = unreadable(record.blind) if record.blind else None if behind or not blind else cut_off(*blind)
     said = _not_judged(record, why, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
     answered = answers_age(record, now)
     age = answered if answered is None or record.judged_to is None else max(answered, now - record.judged_to)
@@ -178,8 +178,7 @@ def _not_judged(record: ClusterRecord, blind: str | None, now: datetime) -> Iter
 
 def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> Iterator[str]:
     if record.judged_to is None:
-        nothing = "judged, but nothing was reported of any partition"
-        yield unreadable(record.blind) if record.blind else nothing
+        yield "judged, but nothing was reported of any partition"
     elif ended(record):
         yield f"judged up to its end at {words.clock(record.judged_to)}, at {words.levels(record.levels)}"
     else:

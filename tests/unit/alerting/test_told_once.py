@@ -387,6 +387,20 @@ def test_a_person_ends_what_no_telemetry_does(lake):
     assert told(evaluate(lake, now=at(500))) == [("loss", "firing")], "more than was handled"
 
 
+def test_what_is_said_of_a_whole_cluster_ends_losses_and_silent_sources_and_no_state_that_holds(lake):
+    """`note --handled "sent again by the producers"` ended an outage that went on."""
+    from schemas import notes
+
+    put(lake, hw_regressions, fall(0))
+    put(lake, partition_hw, freeze(0))
+    events(lake, progress(0))
+    health(lake, 400)
+    assert len(evaluate(lake, now=at(400))) == 3
+    put(lake, notes, {"cluster": "c", "handled": True, "text": "sent again", "written_at": at(450)})
+    ends = [("loss", "resolved"), ("stale_source", "resolved"), ("under_min_isr", "firing")]
+    assert told(evaluate(lake, now=at(460))) == ends
+
+
 def test_a_revised_loss_is_withdrawn_and_told_anew_where_it_comes_back(lake):
     put(lake, hw_regressions, fall(0))
     health(lake, 10)

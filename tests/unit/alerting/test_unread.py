@@ -168,8 +168,12 @@ def test_bronze_that_cannot_be_read_ends_no_alert(lake):
 def test_what_a_person_has_dealt_with_stays_so_while_notes_cannot_be_read(lake):
     put(lake, partition_hw, freeze(0))
     health(lake, 400)
-    evaluate(lake, now=at(400))
-    put(lake, notes, {"cluster": "c", "handled": True, "text": "deleted", "written_at": at(401)})
+    (alert,) = evaluate(lake, now=at(400))
+    put(
+        lake,
+        notes,
+        {"cluster": "c", "incident_id": alert.alert_id, "handled": True, "text": "deleted", "written_at": at(401)},
+    )
     assert told(evaluate(lake, now=at(402))) == [("under_min_isr", "resolved")]
     Unreadable(lake, notes)
     assert told(evaluate(lake, now=at(403))) == [("job_behind", "firing")]

@@ -131,7 +131,7 @@ def test_a_verdict_that_was_withdrawn_and_is_back_fires(manager, desk):
 def test_a_loss_ends_as_no_longer_notified(manager, desk):
     give(manager, desk, LOSS)
     alert = give(manager, desk, LOSS, ended(LOSS))["HwmarkLoss"]
-    assert alert["annotations"]["summary"] == f"{LOSS.summary}; no longer notified, and no less true"
+    assert alert["annotations"]["summary"] == f"{LOSS.summary}; no more messages come; the records are still lost"
     assert "resolved" not in str(alert)
 
 

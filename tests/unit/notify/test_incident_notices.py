@@ -60,6 +60,32 @@ def test_a_broker_that_is_killed_and_comes_back_is_two_messages(desk):
     ]
 
 
+def test_the_end_of_a_recording_is_no_good_end(desk):
+    ended = over(OFFLINE, 60)
+    ended = replace(ended, labels={**ended.labels, "end": "recording ended"})
+    phone = Phone(desk)
+    assert phone.watch(1_000, OFFLINE, ended)[1] == "RECORDING ENDED OFFLINE prod: broker 2, 1 partition of orders"
+    assert [one.weight for one in phone.got] == ["critical", "info"]
+
+
+def test_an_end_is_sent_before_what_fires_again_and_says_that_it_does(desk):
+    """The last message of a broker that is down was an end, where both were found in one round."""
+    phone = Phone(desk)
+    phone.watch(100, OFFLINE)
+    desk.clock.pass_(3_600)
+    titles = phone.watch(20, OFFLINE, over(OFFLINE, 60), again(OFFLINE, 3_000))
+    assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "ENDED OFFLINE", "OFFLINE"]
+    assert "again, in another incident: " in phone.got[1].body
+
+
+def test_what_began_and_was_over_between_two_rounds_is_named(desk):
+    phone = Phone(desk)
+    desk.clock.pass_(200)
+    phone.watch(10, OFFLINE, LOST, over(OFFLINE, 60))
+    (told,) = phone.got
+    assert f"; over since {OFFLINE.first_ts + timedelta(seconds=60):%Y-%m-%d %H:%M:%S} UTC" in told.body
+
+
 def test_what_is_raised_and_the_first_loss_are_a_message_each(desk):
     raised = state("under_min_isr", 30, "2", "orders-0, orders-1")
     titles = Phone(desk).watch(200, GONE, raised, replace(LOST, written_at=LOST.written_at + timedelta(seconds=60)))

@@ -105,7 +105,7 @@ def test_a_loss_ends_as_no_longer_notified_never_as_resolved(office):
     office.round(LOSS, ended(LOSS))
     end = office.sent[1]
     assert end.title.startswith("[NO LONGER NOTIFIED] critical loss: prod ")
-    assert f"{LOSS.summary}; no longer notified, and no less true\n" in end.body
+    assert f"{LOSS.summary}; no more messages come; the records are still lost\n" in end.body
     assert "resolved" not in (end.title + end.body).lower()
     assert end.weight == "info", "green would be an all-clear"
 

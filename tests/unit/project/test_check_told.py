@@ -308,6 +308,24 @@ def test_an_error_of_the_suites_is_said_though_an_alert_fires(lake, told, monkey
     assert told(70, ALERT, CHECK)[0] == 3
 
 
+def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lake, told, monkeypatch):
+    from pipelines.errors import UsageError
+
+    def refused(settings, now, say):
+        raise UsageError("check.suites names column x")
+
+    monkeypatch.setattr("pipelines.commands.jobs.check", refused)
+    assert told(50, ALERT, CHECK)[0] == 2
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    status, text = told(60, ALERT, CHECK)
+    assert (status, "FIRING critical loss" in text, "names column x" in text) == (3, True, True)
+
+
+def test_a_check_without_a_name_is_refused(lake, told):
+    status, text = told(60, "--name", "")
+    assert (status, "--name is" in text) == (2, True)
+
+
 def test_an_error_is_no_failed_expectation(lake, told, monkeypatch):
     fails(lake)
     monkeypatch.setattr("pipelines.commands.jobs.verdicts", lambda settings, now: 1 / 0)

@@ -9,15 +9,24 @@ import pytest
 from pipelines.alerting.evaluate import evaluate
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
-from pipelines.verdict import Limits, sources
+from pipelines.verdict import Limits, sources, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import judged
-from schemas import brokers, replication_events
+from pipelines.verdict.records import State
+from schemas import (
+    brokers,
+    hw_regressions,
+    partition_health,
+    partition_hw,
+    replication_events,
+    telemetry_gaps,
+)
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import health, no_counts, progress, put
 
 MONTH = 30 * 86_400
 SECOND = "broker-2/replication.log"
+NEEDED = (hw_regressions, partition_health, brokers, partition_hw, telemetry_gaps, replication_events)
 
 
 @pytest.fixture
@@ -96,6 +105,27 @@ def test_a_source_is_one_whatever_the_details_of_its_progress(lake):
     reported(lake, progress(0, "watch/main/broker-3", "first round", 0) | {"broker_id": 3})
     reported(lake, progress(MONTH, "watch/main/broker-3", None, 1) | {"broker_id": 3})
     assert silent(lake) == [SECOND]
+
+
+@pytest.mark.parametrize("module", NEEDED, ids=lambda module: module.TABLE.path)
+def test_where_a_table_is_missing_nothing_calm_is_said(lake, module):
+    Lake(lake).write_durably("_run/query.json", b'{"query_id": "q", "rules": {}}')
+    for one in NEEDED:
+        if not Lake(lake).has_table(one.TABLE):
+            put(lake, one)
+    health(lake, MONTH)
+    limits = Limits(since=timedelta(days=1))
+
+    def said():
+        (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(MONTH)).records
+        return verdict(replace(record, backlog=None, reconstructed=True), limits, at(MONTH))
+
+    assert said().judged.state is State.OK
+    shutil.rmtree(f"{lake}/{module.TABLE.path}")
+    found = said()
+    assert found.judged.state is State.NOT_JUDGED
+    assert f"NOT JUDGED: {module.TABLE.path} is missing" in found.judged.text
+    assert not any(line.text.startswith(("OK", "no loss is known")) for line in found.lines)
 
 
 def test_a_verdict_without_the_tables_of_gold_says_so(lake):
