@@ -124,7 +124,8 @@ class FileChoice:
 
     def first_number(self, entries: Sequence[Entry]) -> int:
         """The number (%sn) of the first line never told in the files looked at; -1 without."""
-        return next((self.examined[entry.key].number for entry in entries if entry.key in self.examined), -1)
+        looked_at = (self.examined[entry.key] for entry in entries if entry.key in self.examined)
+        return next((examined.number for examined in looked_at if examined.never_told), -1)
 
     def older_are_told(self) -> bool:
         """Whether the lines of files looked at that are older were read."""
@@ -191,6 +192,7 @@ class FileChoice:
         """The end of what was told is found: unknown lines of files before it are older."""
         for key, examined in self.examined.items() if self._only is None else ():
             self.older.extend(Older(*key, begin) for begin in examined.never_told)
-            self.seen[key] = examined.seen
+            if examined.never_told:
+                self.seen[key] = examined.seen
         if self._only is None:
             self.examined.clear()

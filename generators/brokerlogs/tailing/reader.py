@@ -225,11 +225,12 @@ class SeriesReader:
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
         if holds_end and not (files.located and file.older):  # of a log and its copy the log, which goes on
             files.end, file.older = key, False
-        if file.never_told and file.entry.offered and self._only is None:
+        is_asked_for = file.entry.offered and self._only is None
+        if file.never_told and is_asked_for:
             files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number)
         if not file.older or not file.never_told:
             files.seen[key] = seen
-        elif self._only is not None:
+        elif not is_asked_for:  # it is looked at once
             files.examined[key] = Examined(seen, (), -1)
 
     # -- from file to file

@@ -400,3 +400,21 @@ ORDERS = {
 def test_the_order_of_files(names: list[str], times: list[float], expected: list[str]) -> None:
     order = oldest_first([rotated_name(name, "x.log") for name in names], times.__getitem__, lambda: 40)
     assert [names[k] for k in order] == expected
+
+
+def test_a_file_that_is_not_offered_is_looked_at_once_where_the_end_is_lost(tmp_path: Path) -> None:
+    live, beside = tmp_path / "rep.log", tmp_path / "rep.log.1"
+    live.write_bytes(A)
+    mine = Stretch()
+    told = Told([mine])
+    reader = SeriesReader(Series(tmp_path, live.name, frozenset([live.name])), told, mine)
+    assert rest(reader) == A
+    beside.write_bytes(B)
+    live.write_bytes(C)
+    with pytest.raises(PositionLost):
+        rest(reader)
+    reader.forget_end()
+    assert rest(reader) == C
+    again = SeriesReader(Series(tmp_path, live.name), told, mine, reader.read_position)
+    assert rest(again) == b""
+    assert [begin for *_, begin in again.older] == [0], "offered later, it is read"
