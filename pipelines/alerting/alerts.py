@@ -16,6 +16,7 @@ from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.state import AlertState
 from pipelines.lake.queries import microseconds
+from pipelines.verdict.sources import Wait
 
 
 def conditions(
@@ -45,9 +46,21 @@ _OTHERS = ("carried", "blind")
 """Evidence that rules look at beside what they need."""
 
 
+def waits(found: Iterable[Condition]) -> list[Wait]:
+    """The states that hold and must last longer, one for each rule and cluster."""
+    together: dict[tuple[str, str], list[Condition]] = {}
+    for condition in found:
+        if condition.waits:
+            together.setdefault((condition.cluster, condition.rule), []).append(condition)
+    return [
+        Wait(*key, len({one.item for one in each}), min(one.first for one in each), min(one.fires for one in each))
+        for key, each in sorted(together.items())
+    ]
+
+
 def group_conditions(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
-    """The conditions by the alert that they are of; one that is `stored` goes on by its name."""
-    return list(episodes(found, rules.group_s, latest(stored).values()))
+    """The conditions that do not wait, by the alert that they are of; one that is `stored` goes on by its name."""
+    return list(episodes((one for one in found if not one.waits), rules.group_s, latest(stored).values()))
 
 
 def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:

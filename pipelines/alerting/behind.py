@@ -15,7 +15,11 @@ from pipelines.verdict.judged import not_judged, not_judged_from, unreadable
 @dataclass(frozen=True, config=STRICT)
 class JobBehindSettings(RuleSettings):
     """Fires when `run` has not read a commit of bronze for `after_s` seconds of the wall clock, or for so many of its
-    intervals, whichever is longer; and at once for a cluster of which nothing was ever reconstructed."""
+    intervals, whichever is longer; so, too, if nothing of a cluster was ever reconstructed.
+
+    Spark starts and reads its first batch within that time: 25 to 90 s on two cores, the compilation of the kernels
+    included. The verdict says NOT JUDGED meanwhile.
+    """
 
     after_s: Seconds = 300
     intervals: Intervals = 3
@@ -30,7 +34,7 @@ def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> I
     now = evaluation.now
     for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
         oldest, cluster = moment(row["oldest"]), row["cluster"]
-        fires = microseconds(not_judged_from(row["judged_once"], oldest, row["limit_s"]))
+        fires = microseconds(not_judged_from(True, oldest, row["limit_s"]))
         if fires < now:
             facts = {"words": not_judged(row["judged_once"], oldest)}
             yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)

@@ -35,6 +35,11 @@ class Condition:
     open: bool
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def waits(self) -> bool:
+        """Whether it is so now, and must last longer to be reported."""
+        return self.open and self.fires > self.last
+
 
 class Ask(Protocol):
     """Rows of one SQL statement over the evidence; `$name` in it is a value."""

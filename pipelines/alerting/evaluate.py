@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.alerting.alerts import carried_states, conditions, group_conditions
+from pipelines.alerting.alerts import carried_states, conditions, group_conditions, waits
 from pipelines.alerting.episodes import states
 from pipelines.alerting.incidents import LOSSES
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
@@ -87,7 +87,8 @@ def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0)
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    found = group_conditions(conditions(seen.evidence, rules, now, seen.blind), rules, stored)
+    each = conditions(seen.evidence, rules, now, seen.blind)
+    found = group_conditions(each, rules, stored)
     present = continued(states(found, rules.severities), stored)
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
@@ -106,7 +107,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         if one.enabled
     }
     carried = [*carried_states(found), *unseen]
-    return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks))
+    return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
 
 def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping[str, int]]) -> str | None:

@@ -53,7 +53,7 @@ PARTS = {
     "sync": _rows(replica_sync, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason")),
     "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind", "detail")),
     "health": _rows(
-        partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "last_event_ts")
+        partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "level", "last_event_ts")
     ),
     "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "quorum", "quorum_since", "ts")),
     # For how long there are rows of silver.
@@ -67,7 +67,7 @@ PARTS = {
     "deliveries": _rows(deliveries, ("channel", "alert_id", "episode", "outcome", "sent_at", "error")),
     # Up to when each source has reported everything.
     "reported": Part(pa.schema([
-        _CLUSTER, ("source_id", pa.string()), ("broker_id", pa.int32()), ("reported_to", _TIME)
+        _CLUSTER, ("source_id", pa.string()), ("broker_id", pa.int32()), ("reported_to", _TIME), ("holds_s", pa.int32())
     ])),
     # Since when (event time) the watchers of a cluster see nothing of it, and why.
     "blind_watchers": Part(pa.schema([_CLUSTER, ("since", _TIME), ("words", pa.string())])),

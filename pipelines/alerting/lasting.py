@@ -14,6 +14,8 @@ from pipelines.verdict.present import gone
 from pipelines.verdict.records import Condition as Standing
 from pipelines.verdict.records import State
 from pipelines.verdict.words import brokers, listed
+from schemas.levels import POLLED
+from schemas.replication_events import WATCHER
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, and what was known of it
 # before, which says who is missing by rows that may be gone; repeats do not, and a spell lasts from a wrong mark to the
@@ -35,10 +37,13 @@ _SPELLS = """
 ), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
-  SELECT h.cluster, h.topic, h.partition, h.topic_id, len(h.ar) AS replicas, coalesce(f.ts, h.last_event_ts) AS replaced
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, len(h.ar) AS replicas, h.level,
+    coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
+), rounds AS (
+  SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), ended AS (
-  SELECT spells.*, clock, replicas, coalesce(turned, CASE
+  SELECT spells.*, who.cluster AS cluster, clock, replicas, level, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
@@ -46,12 +51,15 @@ _SPELLS = """
   LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, replicas,
+  CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
   EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = who.cluster AND c.closed >= clock) AS closed
-FROM ended WHERE wrong AND coalesce(ended, clock) - ts >= $lasting
+FROM ended LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR ended - ts >= $lasting)
 ORDER BY ALL
 """
+TWICE = 0.75
+"""Of the time that two rounds take: what lasted so long was seen in two rounds running."""
 _REPLICA = (
     "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition, "
     "'replica': %s}"
@@ -144,13 +152,14 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
         alone = getattr(settings, "one_replica_s", settings.for_s)
         least = min(settings.for_s, alone) * SECOND
         who = _REPLICA % "p.replica"
-        for row in evaluation.ask(marks + _SPELLS.format(who=who), lasting=least, rule=name):
-            waits = row["replicas"] == 1 or row["closed"]
-            lasts = (alone if waits else settings.for_s) * SECOND
+        spells = _SPELLS.format(who=who, watcher=WATCHER, polled=POLLED)
+        for row in evaluation.ask(marks + spells, lasting=least, rule=name):
+            lasts = (alone if row["replicas"] == 1 or row["closed"] else settings.for_s) * SECOND
+            lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
-            fires = firing_time(row["first"], lasts, quiet)
-            if fires <= row["last"]:
-                yield _condition(name, row, fires)
+            condition = _condition(name, row, firing_time(row["first"], lasts, quiet))
+            if condition.fires <= condition.last or condition.waits:
+                yield condition
 
     return conditions
 

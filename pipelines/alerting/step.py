@@ -13,7 +13,7 @@ from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
-from pipelines.verdict.sources import RECORD, Progress
+from pipelines.verdict.sources import RECORD, Progress, Wait
 from schemas import alerts
 
 Episode = tuple[str, datetime]
@@ -27,7 +27,7 @@ class Step:
     `clocks`: by rule (`AlertRules.key`) and cluster up to when, in event time, it was evaluated; a cluster without one
     never was. `carried` are the lasting states of alerts that fired then, and `restarts` the broker states of late, so
     that they need not be read again; `sources` is what bronze had of them, `query` who made silver, `newest` by the
-    path of a table when (milliseconds) its last file was written.
+    path of a table when (milliseconds) its last file was written; `waits` are the states that do not fire yet.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -36,6 +36,7 @@ class Step:
     query: str | None = None
     newest: Mapping[str, int] = field(default_factory=dict)
     sources: Progress = field(default_factory=Progress)
+    waits: Sequence[Wait] = ()
 
 
 def last_step(lake: Lake) -> Step:

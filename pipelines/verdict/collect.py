@@ -144,6 +144,7 @@ def _seen(
         sources=tuple(reports.sources),
         unheard=reports.unheard,
         quorum=reports.quorum,
+        waits=reports.waits,
     )
 
 

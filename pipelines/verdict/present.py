@@ -17,6 +17,8 @@ STATES = {
     Condition.UNDER_REPLICATED: State.AT_RISK,
 }
 """The conditions that are states of a cluster; the others are remarks on one that works."""
+EVALUATED = timedelta(minutes=1)
+"""So long after its time a state is told by an evaluation that goes on; after that nobody evaluates."""
 SHOWN = 3
 """Groups of brokers that a sentence names."""
 
@@ -58,9 +60,18 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     known = [group for group in record.groups if not group.unknown]
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
-            yield state, f"{state.value}: {_together(groups, record)}"
+            yield state, f"{state.value}: {_together(groups, record)}{_pending(condition, record)}"
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
+
+
+def _pending(condition: Condition, record: ClusterRecord) -> str:
+    """Since when a state holds of which nobody is told yet, and when somebody will be."""
+    wait = record.waits.get(condition.name.lower())
+    if wait is None or record.judged_to is None or wait.told + EVALUATED < record.judged_to:
+        return ""
+    partitions = words.count(wait.partitions, "partition")
+    return f"; {partitions} pending since {words.clock(wait.since)}, told from {words.clock(wait.told)} on"
 
 
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:

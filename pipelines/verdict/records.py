@@ -129,6 +129,15 @@ class FallGroup:
 
 
 @dataclass(frozen=True)
+class Pending:
+    """Partitions in a state of which nobody is told yet: since when, and when (event time) it will be, if it lasts."""
+
+    partitions: int
+    since: datetime
+    told: datetime
+
+
+@dataclass(frozen=True)
 class ClusterRecord:
     """One cluster of a lake; None and empty where nothing is known.
 
@@ -175,6 +184,8 @@ class ClusterRecord:
     """Since when brokers are down, as others tell."""
     unread_brokers: tuple[int, ...] = ()
     """Brokers that have replicas here and of which no source has told anything."""
+    waits: Mapping[str, Pending] = field(default_factory=dict)
+    """By alert rule what is not told yet."""
     unstarted: int = 0
     """Partitions of which no start of a term was told, so that no HW is known."""
 

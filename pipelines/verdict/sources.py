@@ -18,7 +18,7 @@ from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STA
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
 from pipelines.verdict.heard import quorum_now, states_now
-from pipelines.verdict.records import Source, Unheard
+from pipelines.verdict.records import Pending, Source, Unheard
 from schemas import brokers, replication_events
 from schemas.event_types import QUORUM, by_watcher, holds_s
 from schemas.replication_events import DRAIN, FIRST, LAST, WATCHER
@@ -71,6 +71,18 @@ class Progress:
     bronze: tuple[str, int] | None = None
     heard: Sequence[Heard] = ()
     """Of the last HEARD_S seconds, which `run` may not have read yet."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """A state of partitions that an alert rule found at the last evaluation: of how many of a cluster, since when it
+    holds, and when it has lasted long enough to be told (event time, microseconds)."""
+
+    cluster: str
+    rule: str
+    partitions: int
+    since: int
+    fires: int
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
@@ -153,15 +165,20 @@ def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> list[
 @dataclass(frozen=True)
 class _Recorded:
     sources: Progress = field(default_factory=Progress)
+    waits: Sequence[Wait] = ()
 
 
 _seen: dict[str, Progress] = {}
 """Of each lake that this process has looked at."""
 
 
+def _recorded(lake: Lake) -> _Recorded:
+    return record(lake, RECORD, _Recorded) or _Recorded()
+
+
 def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
     """What every source has reported by now, on top of what this process or the last evaluation has read."""
-    before = _seen.get(lake.root) or (record(lake, RECORD, _Recorded) or _Recorded()).sources
+    before = _seen.get(lake.root) or _recorded(lake).sources
     _seen[lake.root] = progress(lake, before, bronze, now)
     return _seen[lake.root]
 
@@ -177,6 +194,8 @@ class Reports:
     unheard: dict[int, Unheard] = field(default_factory=dict)
     quorum: tuple[str | None, datetime | None] = None, None
     """What a watcher was told of the controllers, and since when."""
+    waits: dict[str, Pending] = field(default_factory=dict)
+    """By alert rule what is not told yet."""
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
@@ -208,6 +227,8 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
         if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
             source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level, one.holds_s)
             found[one.cluster].sources.append(source)
+    for wait in _recorded(lake).waits:
+        found[wait.cluster].waits[wait.rule] = Pending(wait.partitions, moment(wait.since), moment(wait.fires))
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
     return defaultdict(Reports, {name: found[name] for name in clusters})

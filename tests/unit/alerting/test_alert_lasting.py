@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipelines.alerting.alerts import conditions, waits
 from pipelines.alerting.rules import AlertRules, parse
 from tests.unit.alerting.evidence_rows import alert_states, at, evidence, rows, states
 
@@ -9,6 +10,13 @@ pytestmark = pytest.mark.long
 
 AR = {"ar": [1, 2, 3]}
 FIVE_MINUTES = parse({"offline": {"for_s": 300}})
+
+
+def waiting(found, rules=None):
+    """(rule, partitions, since, told) of what holds and is not told yet, times in seconds."""
+    start = at(0).timestamp()
+    rest = waits(conditions(found, rules or AlertRules(), at(0)))
+    return [(one.rule, one.partitions, one.since / 1e6 - start, one.fires / 1e6 - start) for one in rest]
 
 
 def freeze(ts, isr=(1,), **more):
@@ -273,3 +281,33 @@ def test_an_alert_about_several_topics_names_them_all():
     (alert,) = alert_states(evidence(700, sync=marks), AlertRules(), at(0))
     assert "topic" not in alert.labels
     assert alert.labels["topics"].split(", ") == [f"t{n:03}" for n in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("marks", "clock", "expected"),
+    [
+        pytest.param([freeze(5)], 5, [("under_min_isr", 1, 5, 305)], id="from the first second"),
+        pytest.param([freeze(5), freeze(9, partition=1)], 200, [("under_min_isr", 2, 5, 305)], id="of both since"),
+        pytest.param([freeze(5)], 305, [], id="told"),
+        pytest.param([freeze(5), thaw(100)], 200, [], id="over before it was told"),
+    ],
+)
+def test_what_must_last_is_pending_until_it_is_told(marks, clock, expected):
+    assert waiting(evidence(clock, min_isr=marks, health=[AR, AR | {"partition": 1}])) == expected
+
+
+@pytest.mark.parametrize(
+    ("level", "back", "clock", "found"),
+    [
+        pytest.param(3, 51, 60, 1, id="logs told it, at once, though it is over"),
+        pytest.param(1, 55, 60, 0, id="polled, back in the next round"),
+        pytest.param(1, None, 55, 0, id="polled, seen by one round so far"),
+        pytest.param(1, None, 58, 1, id="polled, seen by two rounds running"),
+        pytest.param(1, 60, 70, 1, id="polled, two rounds, and over"),
+    ],
+)
+def test_offline_at_level_1_is_told_if_two_rounds_running_saw_it(level, back, clock, found):
+    turns = [led(0, 1, 0), led(50, -1, 1), *([led(back, 1, 2)] if back else [])]
+    watcher = {"source_id": "watch/w/broker-1", "broker_id": 1, "reported_to": clock, "holds_s": 10}
+    rows = {"leaderships": turns, "health": [{"ar": [1, 2], "level": level}], "reported": [watcher]}
+    assert [one[0] for one in states(evidence(clock, **rows))] == ["offline"] * found

@@ -19,7 +19,8 @@ def behind(now, judged_once=True, limit_s=300.0, **more):
         pytest.param(301, True, 300, True, id="longer"),
         pytest.param(301, True, 1800, False, id="less than three intervals"),
         pytest.param(1801, True, 1800, True, id="more than three intervals"),
-        pytest.param(1, False, 1800, True, id="never read: at once"),
+        pytest.param(60, False, 300, False, id="never read: not while Spark starts"),
+        pytest.param(301, False, 300, True, id="never read: longer"),
     ],
 )
 def test_a_job_is_behind(now, judged_once, limit_s, fires):

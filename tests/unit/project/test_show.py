@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
+from pipelines.alerting.evaluate import evaluate
 from pipelines.cli import app
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, rows
@@ -58,6 +59,16 @@ def test_regressions_name_the_range_that_is_gone(lake):
         "prod: OK: 3 partitions, all in sync\n"
         f"prod/clicks-0: offsets 120..299 (180) are gone, critical, {ELECTION} at 2026-09-01 12:00:45 UTC",
     )
+
+
+def test_what_no_alert_tells_yet_is_pending_in_the_verdict(lake):
+    write(lake, "partition_health", health("audit", 0, under_min_isr=True, under_replicated=True, isr=[1]))
+    write(lake, "partition_hw", {"topic": "audit", "kind": "freeze", "isr": [1], "frozen": True, "ts": at(40)})
+    state = "prod: UNDER MIN ISR: brokers 2, 3 gone: 1 of 4 partitions under min ISR"
+    assert show(lake, "verdict")[1].splitlines()[0] == state
+    assert evaluate(lake, now=at(85)) == []
+    since = "1 partition pending since 2026-09-01 12:00:40 UTC, told from 2026-09-01 12:05:40 UTC on"
+    assert show(lake, "verdict")[1].splitlines()[0] == f"{state}; {since}"
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from pipelines.verdict import (
 )
 from pipelines.verdict.judged import not_judged_from, unanswered
 from pipelines.verdict.losses import how
+from pipelines.verdict.records import Pending
 from schemas.brokers import CUT_OFF
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -220,6 +221,20 @@ def test_the_present_names_the_brokers_first_and_counts_the_partitions(groups, s
     rest = 10 - sum(one.partitions for one in groups)
     record = replace(SOUND, groups=(*groups, group(Condition.IN_SYNC, partitions=rest)))
     assert part("present", record) == sentences
+
+
+@pytest.mark.parametrize(
+    ("told", "pending"),
+    [
+        (305, "; 2 partitions pending since 2026-09-01 12:00:05 UTC, told from 2026-09-01 12:05:05 UTC on"),
+        (-60, "; 2 partitions pending since 2026-09-01 12:00:05 UTC, told from 2026-09-01 11:59:00 UTC on"),
+        pytest.param(-61, "", id="nobody evaluates any more"),
+    ],
+)
+def test_what_is_not_told_yet_is_pending(told, pending):
+    groups = (group(Condition.UNDER_MIN_ISR, [2], 2), group(Condition.IN_SYNC, partitions=2))
+    record = replace(SOUND, groups=groups, waits={"under_min_isr": Pending(2, at(5), at(told))})
+    assert part("present", record)[0] == f"UNDER MIN ISR: broker 2 gone: 2 of 4 partitions under min ISR{pending}"
 
 
 def test_no_source_reports_any_more():
