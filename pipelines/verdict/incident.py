@@ -43,9 +43,9 @@ def chain(loss: Row, before: Before) -> list[Step]:
         _follower_gone(loss, before),
         _leader_alone(loss, before),
         Step("elected", loss["ts"], f"{_who(loss)}, leader epoch {_known(loss['leader_epoch'])}"),
-        Step("lost", loss["ts"], _range(loss)),
+        lost_step(loss),
         _written(loss, before),
-        Step("acknowledged", None, "; ".join(_acknowledged(loss, before))),
+        *_acknowledged(loss, before),
         Step("judged", None, "; ".join(_judged(loss))),
     ]
 
@@ -92,6 +92,11 @@ def _who(loss: Row) -> str:
     return how(loss["class"], loss["leader_id"], loss["leader_id_before"], loss["start_offset"])
 
 
+def lost_step(loss: Row) -> Step:
+    """Which offsets are gone, and since when."""
+    return Step("lost", loss["ts"], _range(loss))
+
+
 def _range(loss: Row) -> str:
     first, end = loss["lost_from"], loss["lost_to"]
     if first is None or end is None:
@@ -108,29 +113,44 @@ def _written(loss: Row, before: Before) -> Step:
     rose = [row for row in _term(loss, before.hw) if row["hw"] is not None]
     passed = [row["ts"] for row in rose if first is not None and row["hw"] > first]
     reached = [row["ts"] for row in rose if end is not None and row["hw"] >= end]
-    if not passed:
+    return written(passed[0] if passed else None, reached[0] if reached else None)
+
+
+def written(since: datetime | None, until: datetime | None) -> Step:
+    """When the HW passed the first and the last of the lost records."""
+    if since is None:
         return Step("written", None, "when the lost records were written is not known")
-    until = f"until {words.clock(reached[0])}" if reached else "until when is not known"
-    return Step("written", passed[0], f"the HW passed the lost offsets from {words.clock(passed[0])} {until}")
+    to = f"until {words.clock(until)}" if until else "until when is not known"
+    return Step("written", since, f"the HW passed the lost offsets from {words.clock(since)} {to}")
 
 
-def _acknowledged(loss: Row, before: Before) -> Iterator[str]:
-    """Who was promised the records: below the HW everybody, above it only producers with acks=1 or 0."""
+def _acknowledged(loss: Row, before: Before) -> Iterator[Step]:
+    """What producers may have lost, a step for each setting of theirs."""
     if loss["lost_from"] is None:
-        yield "which records were acknowledged is not known"
+        yield Step("acknowledged", None, "which records were acknowledged is not known")
         return
-    yield "every lost offset was below the HW: writes with acks=all were acknowledged, and consumers could read them"
-    ends = [row["leader_leo"] for row in _term(loss, before.hw) if row["leader_leo"] is not None]
-    if ends and loss["hw_before"] is not None and max(ends) > loss["hw_before"]:
-        above = words.count(max(ends) - loss["hw_before"], "offset")
-        yield f"{above} above the HW are gone with them, acknowledged with acks=1 only"
-    elif not ends:
-        yield "what stood above the HW, acknowledged with acks=1 only, is not known"
+    yield Step("acknowledged", None, "brokers do not know which writes were acknowledged; by the producers' settings:")
+    below = "every lost offset was below the HW: these writes were acknowledged, and consumers could read them"
+    yield Step("acks=all", None, below)
+    yield Step("acks=1", None, f"the same, acknowledged earlier; {_above(loss, before)}")
     under = before.isr[-1] if before.isr else None
     if under is not None and under["under_min_isr"]:
-        yield f"under min ISR since {words.clock(under['ts'])}: writes with acks=all were refused from then on"
-    elif under is None or under["under_min_isr"] is None:
-        yield "whether the ISR was under min ISR is not known"
+        text = f"under it since {words.clock(under['ts'])}: writes with acks=all were refused from then on"
+        yield Step("min ISR", under["ts"], text)
+    else:
+        known = under is not None and under["under_min_isr"] is not None
+        refused = "it held at the last ISR change: no write with acks=all was refused for it then"
+        yield Step("min ISR", None, refused if known else "whether the ISR was under it is not known")
+
+
+def _above(loss: Row, before: Before) -> str:
+    """How much stood above the HW, of which no more than the leader was promised."""
+    ends = [row["leader_leo"] for row in _term(loss, before.hw) if row["leader_leo"] is not None]
+    if not ends or loss["hw_before"] is None:
+        return "what stood above the HW is not known"
+    if (above := max(ends) - loss["hw_before"]) <= 0:
+        return "nothing is known to have stood above the HW"
+    return f"{words.count(above, 'offset')} above the HW {'is' if above == 1 else 'are'} gone with them"
 
 
 def _judged(loss: Row) -> Iterator[str]:

@@ -100,7 +100,7 @@ def _view(seen: Survey, asked: Question) -> Iterator[str]:
         return happened.table(seen.lake, seen.wanted, asked.limit, asked.broker)
     if asked.view == "loss":
         refuse_unwritten(seen.lake, VIEWS["serious"])
-        return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id))
+        return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id, asked.limit))
     if asked.view in brokers.COLUMNS:
         return brokers.table(seen.lake, asked.view, asked.wanted, asked.limit)
     return iter(()) if asked.view == "verdict" else _table(seen.lake, asked)

@@ -99,7 +99,7 @@ def test_every_surface_says_the_same_sentence(notified, tmp_path):
     assert [surface for surface in (*verdicts, "message", "report") if judged not in said[surface]] == []
 
     steps = json.loads(hwmark("show", "loss", "--lake", lake, "--format", "json"))
-    assert len(steps) == 7
+    assert len(steps) == 10
     shown = [(step["text"], surface) for step in steps for surface in ("show loss", "alert", "report")]
     assert [(text, surface) for text, surface in shown if text not in said[surface]] == []
 

@@ -158,8 +158,14 @@ def test_a_loss_is_a_chain_from_its_first_cause_on(lake):
         "  2026-09-01 12:00:45 UTC  lost: 180 offsets, 120..299",
         "  2026-09-01 12:00:25 UTC  written: the HW passed the lost offsets from 2026-09-01 12:00:25 UTC until "
         "2026-09-01 12:00:30 UTC",
-        "  time not known           acknowledged: every lost offset was below the HW: writes with acks=all were "
-        "acknowledged, and consumers could read them",
+        "  time not known           acknowledged: brokers do not know which writes were acknowledged; by the "
+        "producers' settings:",
+        "  time not known           acks=all: every lost offset was below the HW: these writes were acknowledged, and "
+        "consumers could read them",
+        "  time not known           acks=1: the same, acknowledged earlier; nothing is known to have stood above "
+        "the HW",
+        "  time not known           min ISR: it held at the last ISR change: no write with acks=all was refused for it "
+        "then",
         "  time not known           judged: proven at an unknown level",
     ]
     steps = as_json(lake, "loss", "--id", "r1")
@@ -174,10 +180,31 @@ def test_of_several_losses_the_newest_is_explained_and_the_others_counted(lake):
     write(lake, "hw_regressions", loss(ts=at(50), regression_id="r2", partition=3))
     said = below(lake, "loss")
     assert said[0] == "prod/clicks-3, loss r2:"
-    assert said[-1].startswith("(1 more loss: ")
+    assert said[-4].startswith("2 partitions lost 360 offsets by it, committed from 2026-09-01 12:00:25 UTC to ")
     assert below(lake, "loss", "--id", "r1")[0] == "prod/clicks-0, loss r1:"
     status, text = show(lake, "loss", "--id", "x")
     assert (status, "no loss has an id that begins with x" in text) == (2, True)
+
+
+def test_losses_by_one_change_of_leader_are_told_together_in_order_of_time(lake):
+    lost(lake)
+    for partition, seconds in ((3, 46), (2, 47), (9, 300)):
+        write(lake, "hw_regressions", loss(ts=at(seconds), regression_id=f"r{partition}", partition=partition,
+                                           leader_epoch_before=4, proof="bounded"))  # fmt: skip
+    row = {"topic": "clicks", "partition": 3, "leader_epoch": 4, "kind": "advance", "leader_leo": 300}
+    write(lake, "partition_hw", row | {"ts": at(12), "hw": 121}, row | {"ts": at(40), "hw": 300})
+    said = below(lake, "loss", "--id", "r2")
+    at_ = said.index("3 partitions lost at least 540 offsets by it, committed from 2026-09-01 12:00:12 UTC to "
+                     "2026-09-01 12:00:47 UTC, in order of time:")  # fmt: skip
+    assert [" ".join(line.split()) for line in said[at_ + 1 :]] == [
+        "ts partition lost offsets committed from committed to id",
+        "2026-09-01 12:00:45.000 clicks-0 120..299 180 2026-09-01 12:00:25.000 2026-09-01 12:00:30.000 r1",
+        "2026-09-01 12:00:46.000 clicks-3 120..299 180 2026-09-01 12:00:12.000 2026-09-01 12:00:40.000 r3",
+        "2026-09-01 12:00:47.000 clicks-2 120..299 180 r2",
+    ]
+    rows = as_json(lake, "loss", "--id", "r2")
+    assert {row["regression_id"] for row in rows} == {"r1", "r2", "r3"}
+    assert "the HW passed the lost offsets from 2026-09-01 12:00:12 UTC" in str([row["text"] for row in rows])
 
 
 def test_without_a_loss_there_is_no_chain(lake):

@@ -31,6 +31,10 @@ def hw(seconds, value, leader_leo, epoch=4):
     return {"ts": at(seconds), "hw": value, "leader_leo": leader_leo, "leader_epoch": epoch}
 
 
+NOBODY_KNOWS = None, "brokers do not know which writes were acknowledged; by the producers' settings:"
+ALL = None, "every lost offset was below the HW: these writes were acknowledged, and consumers could read them"
+
+
 def said(loss=LOSS, **rows):
     return {step.name: (step.ts, step.text) for step in chain(loss, Before(**rows))}
 
@@ -50,11 +54,12 @@ def test_the_chain_of_an_unclean_loss():
             at(6),
             "the HW passed the lost offsets from 2026-09-01 12:00:06 UTC until 2026-09-01 12:00:25 UTC",
         ),
-        "acknowledged": (
-            None,
-            "every lost offset was below the HW: writes with acks=all were acknowledged, and consumers could read "
-            "them; 20 offsets above the HW are gone with them, acknowledged with acks=1 only; under min ISR since "
-            "2026-09-01 12:00:20 UTC: writes with acks=all were refused from then on",
+        "acknowledged": NOBODY_KNOWS,
+        "acks=all": ALL,
+        "acks=1": (None, "the same, acknowledged earlier; 20 offsets above the HW are gone with them"),
+        "min ISR": (
+            at(20),
+            "under it since 2026-09-01 12:00:20 UTC: writes with acks=all were refused from then on",
         ),
         "judged": (None, "proven at level 3 (full TRACE)"),
     }
@@ -68,12 +73,10 @@ def test_what_nobody_reported_is_said_to_be_unknown():
         "elected": (at(60), "unclean election of broker 2 after broker 1, leader epoch 5"),
         "lost": (at(60), "at least 180 offsets, 120..299, at most 120..339"),
         "written": (None, "when the lost records were written is not known"),
-        "acknowledged": (
-            None,
-            "every lost offset was below the HW: writes with acks=all were acknowledged, and consumers could read "
-            "them; what stood above the HW, acknowledged with acks=1 only, is not known; whether the ISR was under min "
-            "ISR is not known",
-        ),
+        "acknowledged": NOBODY_KNOWS,
+        "acks=all": ALL,
+        "acks=1": (None, "the same, acknowledged earlier; what stood above the HW is not known"),
+        "min ISR": (None, "whether the ISR was under it is not known"),
         "judged": (None, "bounded at level 0 (stock INFO); missing: a gap"),
     }
 
