@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from time import monotonic
+from dataclasses import dataclass, field, replace
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,34 @@ from generators.cluster.asking.decoded import TopicFilter
 from generators.cluster.asking.groups import GroupsSeen, Place, ask_all_groups_shown, ask_groups, together
 from generators.cluster.asking.link import BrokerLink, silence_library
 from generators.cluster.asking.problems import why
+from generators.cluster.asking.requests import OF_THE_LEADER, OF_WHOEVER_IS_ASKED
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.watcher import WatchOptions
+
+STANDS_S = 3.0
+"""A last stable offset below the HW is asked for again after so many seconds: does it move while the HW does?"""
+
+
+@dataclass(frozen=True)
+class Stable:
+    """The last stable offset and the HW of a partition, and both some seconds later where they differed."""
+
+    lso: int
+    hw: int
+    later: tuple[int, int] | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether consumers with read_committed wait below the HW, and are not seen to go on."""
+        return self.lso < self.hw and (self.later is None or self.later[0] == self.lso)
 
 
 @dataclass
 class Committed:
     """The answers; what was not answered or refused is named."""
 
+    stable: dict[Place, Stable] = field(default_factory=dict)
     log_ends: dict[Place, int] = field(default_factory=dict)
     topic_ids: dict[str, str | None] = field(default_factory=dict)
     groups: GroupsSeen = field(default_factory=GroupsSeen)
@@ -31,7 +50,7 @@ class Committed:
     silent: dict[int, str] = field(default_factory=dict)
 
 
-def ask_committed(options: WatchOptions, places: Sequence[Place]) -> Committed:
+def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callable[[float], None] = sleep) -> Committed:
     """Ask once about these partitions. Raises NotAnswering where no broker answers."""
     silence_library(options.debug)
     names = tuple(sorted({topic for topic, _ in places}))
@@ -43,9 +62,22 @@ def ask_committed(options: WatchOptions, places: Sequence[Place]) -> Committed:
         found = Committed(
             topic_ids=dict(zip(topics.names, topics.ids, strict=True)), refused_topics=dict(described.refused)
         )
-        asking = _Asking(options, links, found.silent)
-        for ends in asking.every(_ask_log_ends, described.partitions).values():
-            found.log_ends |= {place: end for place, end in ends.items() if place in set(places)}
+        asking, asked = _Asking(options, links, found.silent), set(places)
+
+        def offsets(*how: Any) -> dict[Place, int]:
+            every = asking.every(_ask_offsets, described.partitions, *how).values()
+            return {place: end for ends in every for place, end in ends.items() if place in asked}
+
+        def stable() -> dict[Place, tuple[int, int]]:
+            hws, lsos = offsets(OF_THE_LEADER), offsets(OF_THE_LEADER, True)
+            return {place: (lso, hws[place]) for place, lso in lsos.items() if place in hws}
+
+        found.log_ends = offsets(OF_WHOEVER_IS_ASKED)
+        found.stable = {place: Stable(*both) for place, both in stable().items()}
+        if any(one.waits for one in found.stable.values()):
+            pause(STANDS_S)
+            later = stable()
+            found.stable = {place: replace(one, later=later.get(place)) for place, one in found.stable.items()}
         found.groups = together(asking.every(ask_groups, list(places)))
         found.all_groups_shown = any(asking.every(ask_all_groups_shown).values())
         return found
@@ -75,12 +107,14 @@ class _Asking:
         return {broker: one.value for broker, one in works.items() if broker not in self.silent}
 
 
-async def _ask_log_ends(link: BrokerLink, partitions: Partitions) -> Mapping[Place, int]:
-    """The log ends of the partitions that this broker leads. Raises kafka-python's errors."""
+async def _ask_offsets(
+    link: BrokerLink, partitions: Partitions, replica_id: int, stable: bool = False
+) -> Mapping[Place, int]:
+    """Log ends, HWs or last stable offsets of the partitions that this broker leads. Raises kafka-python's errors."""
     led = np.flatnonzero(partitions.leader == link.address.broker_id)
     if not len(led):
         return {}
-    answer = await link.ask(requests.offsets(partitions, led, requests.OF_WHOEVER_IS_ASKED))
+    answer = await link.ask(requests.offsets(partitions, led, replica_id, stable=stable))
     rows, ends, errors, _ = decoded.offsets(answer, partitions)
     names = partitions.topics.names
     return {

@@ -60,6 +60,8 @@ class FakePartition:
     isr: list[int] = field(default_factory=list)
     leo: dict[int, int] = field(default_factory=dict)
     hw: int = 0
+    lso: int | None = None
+    """What consumers with read_committed read up to; None: up to the HW."""
     starts: dict[int, int] = field(default_factory=lambda: {0: 0})
     """Where each epoch begins in the leader's log."""
     errors: dict[int, int] = field(default_factory=dict)
@@ -313,7 +315,7 @@ class _Connection(AdminAnswers):
         for topic in request.topics:
             answers = []
             for asked in topic.partitions:
-                code, offset, epoch = self._offset(topic.name, asked, request.replica_id)
+                code, offset, epoch = self._offset(topic.name, asked, request.replica_id, request.isolation_level)
                 answers.append(
                     partition(
                         version=version,
@@ -328,7 +330,7 @@ class _Connection(AdminAnswers):
         # As Kafka does from 3.9 on: not in the order of the request.
         return ListOffsetsResponse(version=version, throttle_time_ms=0, topics=topics[::-1])
 
-    def _offset(self, name: str, asked: Any, replica_id: int) -> tuple[int, int, int]:
+    def _offset(self, name: str, asked: Any, replica_id: int, isolation_level: int) -> tuple[int, int, int]:
         topic, broker = self.cluster.topics.get(name), self.broker.broker_id
         if topic is not None and topic.refused:
             return TOPIC_REFUSED, -1, -1
@@ -337,7 +339,8 @@ class _Connection(AdminAnswers):
         p = topic.partitions[asked.partition_index]
         if replica_id == -1:
             code = _leader_error(p, broker, asked.current_leader_epoch) or p.hw_error
-            return (code, -1, -1) if code else (0, p.hw, p.epoch)
+            stable = p.hw if p.lso is None or not isolation_level else p.lso
+            return (code, -1, -1) if code else (0, stable, p.epoch)
         code = p.errors.get(broker, 0 if broker in p.leo else UNKNOWN_TOPIC)
         return (code, -1, -1) if code else (0, p.leo[broker], p.epoch)
 

@@ -5,6 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from generators.cluster.committed import Stable, ask_committed
+from generators.cluster.watcher import WatchOptions
 from pipelines.cli import app
 from tests.cluster.fake_admin import FakeGroup
 from tests.cluster.fake_kafka import FakeCluster
@@ -70,6 +72,37 @@ def test_as_data_the_groups_alone(lake, cluster):
         0,
         [("billing", 150, 180), ("search", 0, 20)],
     )
+
+
+def test_consumers_with_read_committed_that_wait_below_the_hw_are_told_with_kafkas_command(lake, cluster, monkeypatch):
+    monkeypatch.setattr("generators.cluster.committed.STANDS_S", 0.0)
+    assert "read_committed: no consumer waits below the HW in the 1 partition that answered" in show(lake, cluster)[1]
+    cluster.topics["clicks"].partitions[0].lso = 120
+    lines = show(lake, cluster)[1].splitlines()
+    at_ = next(k for k, line in enumerate(lines) if line.startswith("read_committed"))
+    assert lines[at_ : at_ + 2] == [
+        "read_committed: consumers of clicks-0 stand at 120, 30 offsets below the HW, which did not go on either: "
+        "whether a transaction holds them is not known; ask again",
+        f"  kafka-transactions.sh --bootstrap-server {':'.join(map(str, cluster.bootstrap()))} find-hanging "
+        "--topic clicks --partition 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lso", "waits"), [pytest.param(120, True, id="it stands"), pytest.param(130, False, id="it goes on")]
+)
+def test_a_last_stable_offset_below_the_hw_is_asked_again_while_the_hw_moves(cluster, lso, waits):
+    (partition,) = cluster.topics["clicks"].partitions
+    partition.lso = 120
+
+    def pause(_):
+        partition.write(160)
+        partition.lso = lso
+
+    host, port = cluster.bootstrap()
+    options = WatchOptions(((host, port),), timeout_s=5)
+    (found,) = ask_committed(options, [CLICKS], pause).stable.values()
+    assert (found, found.waits) == (Stable(120, 150, (lso, 160)), waits)
 
 
 def test_no_group_has_read_it(lake, cluster):

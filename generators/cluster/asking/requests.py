@@ -105,15 +105,18 @@ class _BytesResponse:
         return AnswerBytes(bytes(buffer.read()), self._response_type)
 
 
-def offsets(partitions: Partitions, rows: I64, replica_id: int) -> Encoded:
-    """ListOffsets of these rows: the HW from the leader, in the epoch that is known, or the LEO from anybody."""
+def offsets(partitions: Partitions, rows: I64, replica_id: int, *, stable: bool = False) -> Encoded:
+    """ListOffsets of these rows: the HW from the leader, in the epoch that is known, or the LEO from anybody.
+
+    `stable`: from the leader what consumers with read_committed read up to, the last stable offset.
+    """
     topic_type = ListOffsetsRequest.ListOffsetsTopic
     partition_type = topic_type.ListOffsetsPartition
     fenced = replica_id == OF_THE_LEADER
     epochs = partitions.leader_epoch[rows] if fenced else np.full(len(rows), -1)
     request = ListOffsetsRequest(
         replica_id=replica_id,
-        isolation_level=0,
+        isolation_level=int(stable),
         topics=[
             topic_type(
                 name=name,

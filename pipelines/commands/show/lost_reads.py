@@ -15,7 +15,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import rows
 from pipelines.verdict.loss_rows import pick
 from pipelines.verdict.lost_reads import LostRead, lost_reads
-from pipelines.verdict.words import count, listed
+from pipelines.verdict.words import NAMED, count, listed
 
 Row = dict[str, Any]
 COLUMNS = ("topic_partition", "group", "committed", "log_end", "above_log_end", "lost_read", "what")
@@ -36,7 +36,28 @@ def text(lake: Lake, asked: Question, options: WatchOptions) -> str:
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
-    return "\n".join(_lines(found[: asked.limit], len(found), [*_missing(answers, same), *_gone(losses, answers)]))
+    lines = _lines(found[: asked.limit], len(found), [*_missing(answers, same), *_gone(losses, answers)])
+    return "\n".join([*_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)), *lines])
+
+
+def _stable(answers: Committed, server: str) -> Iterator[str]:
+    """How far consumers with read_committed come: an unclean election may have taken a transaction's end away."""
+    if not answers.stable:
+        yield "read_committed: not known, no leader answered for its last stable offset"
+        return
+    waiting = {place: one for place, one in sorted(answers.stable.items()) if one.waits}
+    asked = count(len(answers.stable), "partition")
+    if not waiting:
+        yield f"read_committed: no consumer waits below the HW in the {asked} that answered"
+    for (topic, number), one in list(waiting.items())[:NAMED]:
+        behind = f"stand at {one.lso}, {count(one.hw - one.lso, 'offset')} below the HW"
+        moved = one.later is not None and one.later[1] > one.hw
+        known = "which went on: a transaction that has lost its end holds them (KAFKA-20716)"
+        open_ = "which did not go on either: whether a transaction holds them is not known; ask again"
+        yield f"read_committed: consumers of {topic}-{number} {behind}, {known if moved else open_}"
+        yield f"  kafka-transactions.sh --bootstrap-server {server} find-hanging --topic {topic} --partition {number}"
+    if len(waiting) > NAMED:
+        yield f"read_committed: {len(waiting) - NAMED} more partitions so"
 
 
 def _losses(lake: Lake, asked: Question) -> Sequence[Row]:
