@@ -22,6 +22,8 @@ TABLE = Table(
         Column("partitions", "array<string>", "partitions that it is about, as far as alerts name them", null=False),
         Column("offline", "int", "how many partitions are offline", null=False),
         Column("lost_offsets", "bigint", "how many offsets are lost; null: it is no loss"),
+        Column("groups", "array<string>", "consumer groups that read what is lost, or may have; null: nobody asked"),
+        Column("groups_asked", "timestamp", "when the cluster was asked for them, wall clock; null: nobody asked"),
         Column("returns", "int", "how often it was well and came back", null=False),
         Column("linked", "string", "the incident that shares partitions with it, of another broker"),
         Column("well_since", "timestamp", "since when nothing of it fires, wall clock"),

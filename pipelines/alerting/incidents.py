@@ -62,6 +62,8 @@ class Incident:
     well_since: datetime | None
     planned_until: datetime | None
     written_at: datetime
+    groups: Sequence[str] | None = None
+    groups_asked: datetime | None = None
 
 
 def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime) -> list[Incident]:
@@ -92,9 +94,10 @@ def untold(
     last = {row.incident_id: row for row in stored}
     now = max([now, *(row.written_at + timedelta(microseconds=1) for row in last.values())])
     computed, news = dict[str, Incident](), list[Incident]()
-    for row in incidents(states, windows, now):
+    for each in incidents(states, windows, now):
+        before = last.get(each.incident_id)
+        row = each if before is None else replace(each, groups=before.groups, groups_asked=before.groups_asked)
         computed[row.incident_id] = row
-        before = last.get(row.incident_id)
         news += [row] if before is None or row.written_at > before.written_at else []
     told = last | {row.incident_id: row for row in news}
     gone = (replace(row, state=ENDED, firing=[]) for name, row in last.items() if name not in computed)

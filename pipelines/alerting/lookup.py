@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
 
 from pipelines.alerting import downtime
 from pipelines.alerting import incidents as of_incidents
@@ -13,6 +14,7 @@ from pipelines.alerting.state import AlertState, from_arrow
 from pipelines.errors import nearest
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.lake.roles import hold
 from pipelines.verdict.known import UnknownNameError
 from schemas import alerts, downtimes, incidents
 
@@ -44,6 +46,25 @@ def untold_incidents(
         _log.warning("downtimes cannot be read, nothing is planned: %s", error)
         windows = []
     return of_incidents.untold(stored, states, windows, now)
+
+
+def keep_groups(
+    lake: Lake, cluster: str, places: Collection[tuple[str, int]], groups: Sequence[str], now: datetime
+) -> list[str]:
+    """Write into the incidents that lost something of these partitions which groups read it; their ids.
+
+    Raises RoleHeld while an evaluation goes on, and what writing raises.
+    """
+    names = {f"{topic}-{partition}" for topic, partition in places}
+    with hold(lake.root, "alerts", lake.storage_options, wait_s=5):
+        stored = read_incidents(lake)
+        last = {row.incident_id: row for row in stored if row.cluster == cluster}
+        about = [row for row in last.values() if row.lost_offsets is not None and names & {*row.partitions}]
+        at = max([now, *(row.written_at + timedelta(microseconds=1) for row in stored)])
+        rows = [replace(row, groups=sorted(groups), groups_asked=now, written_at=at) for row in about]
+        if rows:
+            lake.append(incidents.TABLE, of_incidents.to_arrow(rows))
+    return [row.incident_id for row in rows]
 
 
 def incident_or_alert(lake: Lake, name: str) -> Row:

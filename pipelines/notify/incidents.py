@@ -64,6 +64,13 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
     return Episode(first, last, changes, growths, tuple(others))
 
 
+def groups_of(row: Incident) -> str:
+    """Which consumer groups read what an incident lost, and when the cluster was asked for them."""
+    if row.groups_asked is None:
+        return "not asked; `hwmark show loss --bootstrap` asks the cluster"
+    return f"{words.listed(row.groups or ()) or 'none'} read what is gone, asked at {words.clock(row.groups_asked)}"
+
+
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
     """The proven or bounded losses that fire: each is told, whatever was lost before."""
     return {one for one in row.firing if one in alerts and alerts[one].rule == "loss"}
@@ -96,6 +103,7 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
         "partitions": words.listed(row.partitions, LABELLED),
         "count": str(max([len(row.partitions), *(one.size[0] or 0 for one in firing)])) if row.partitions else "",
         "topics": words.listed(row.topics, LABELLED),
+        "groups": "" if row.lost_offsets is None else groups_of(row),
         "offsets": str(row.lost_offsets) if row.lost_offsets else "",
         "owner": owned[0].team if len(owned) == 1 else "",
         "owners": ", ".join(map(str, owned)),

@@ -76,6 +76,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += [f"Owner: {state.labels['owners']}"] if "owners" in state.labels else []
+    lines += [f"Consumer groups: {state.labels['groups']}"] if "groups" in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
         head = gravest(alerts)

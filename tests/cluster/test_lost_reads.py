@@ -7,7 +7,9 @@ from typer.testing import CliRunner
 
 from generators.cluster.committed import Stable, ask_committed
 from generators.cluster.watcher import WatchOptions
+from pipelines.alerting.lookup import read_incidents
 from pipelines.cli import app
+from pipelines.lake.lake import Lake
 from tests.cluster.fake_admin import FakeGroup
 from tests.cluster.fake_kafka import FakeCluster
 from tests.unit.project.lakes import at, health, loss, sound, write
@@ -103,6 +105,18 @@ def test_a_last_stable_offset_below_the_hw_is_asked_again_while_the_hw_moves(clu
     options = WatchOptions(((host, port),), timeout_s=5)
     (found,) = ask_committed(options, [CLICKS], pause).stable.values()
     assert (found, found.waits) == (Stable(120, 150, (lso, 160)), waits)
+
+
+def test_an_incident_keeps_who_read_what_it_lost_and_when_that_was_asked(lake, cluster):
+    lists = {name: [] for name in ("alert_ids", "firing", "brokers", "topics")}
+    own = lists | {"incident_id": "i1", "partitions": ["clicks-0"], "lost_offsets": 180, "written_at": at(50)}
+    write(lake, "incidents", own, own | {"incident_id": "i2", "partitions": ["orders-0"]})
+    assert show(lake, cluster)[1].splitlines()[-1] == "kept with incident i1"
+    rows = {row.incident_id: row for row in read_incidents(Lake(lake))}
+    assert [(rows[name].groups, rows[name].groups_asked) for name in ("i1", "i2")] == [
+        (["billing", "search"], at(85)),
+        (None, None),
+    ]
 
 
 def test_no_group_has_read_it(lake, cluster):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from generators.cluster.committed import Committed, ask_committed
 from generators.cluster.watcher import WatchOptions
+from pipelines.alerting.lookup import keep_groups
 from pipelines.commands.show import tables
 from pipelines.commands.show.command import Question
 from pipelines.errors import UsageError, nearest
@@ -23,10 +25,10 @@ GROUP_REFUSED = 30
 """Kafka's error code GROUP_AUTHORIZATION_FAILED."""
 
 
-def text(lake: Lake, asked: Question, options: WatchOptions) -> str:
+def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> str:
     """The groups as a table, and what is not known of them; with --format json or csv the rows alone.
 
-    Raises UsageError, NotAnswering.
+    Incidents keep the groups, with `now` of the wall clock. Raises UsageError, NotAnswering.
     """
     losses = _losses(lake, asked)
     if not losses:
@@ -34,10 +36,22 @@ def text(lake: Lake, asked: Question, options: WatchOptions) -> str:
     answers = ask_committed(options, sorted({(loss["topic"], loss["partition"]) for loss in losses}))
     same = [loss for loss in losses if not _recreated(loss, answers)]
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
+    missing = [*_missing(answers, same), *_gone(losses, answers)]
+    kept = _keep(lake, losses, [one.group for one in found], now) if found or not missing else ""
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
-    lines = _lines(found[: asked.limit], len(found), [*_missing(answers, same), *_gone(losses, answers)])
+    lines = [*_lines(found[: asked.limit], len(found), missing), *([kept] if kept else [])]
     return "\n".join([*_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)), *lines])
+
+
+def _keep(lake: Lake, losses: Sequence[Row], groups: Sequence[str], now: datetime) -> str:
+    """What is said of incidents that keep the groups; an answer holds without them."""
+    places = {(loss["topic"], loss["partition"]) for loss in losses}
+    try:
+        kept = keep_groups(lake, losses[0]["cluster"], places, sorted({*groups}), now)
+    except Exception as error:
+        return f"not kept in ops/incidents: {' '.join(str(error).split())[:200]}"
+    return f"kept with incident {listed(kept)}" if kept else ""
 
 
 def _stable(answers: Committed, server: str) -> Iterator[str]:

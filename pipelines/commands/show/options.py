@@ -107,7 +107,7 @@ def show(
             from pipelines.commands.show import lost_reads
             from pipelines.commands.watch.command import watch_options
 
-            echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug)))
+            echo(lost_reads.text(place, question, watch_options(settings.watch, debug=debug), clock.now()))
 
     try:
         answer(place)

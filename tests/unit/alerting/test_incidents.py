@@ -301,3 +301,11 @@ def drawn_states(chance):
             for _ in range(chance.randrange(1, 6)):
                 yield again(first, seconds) if fires else over(first, seconds)
                 fires, seconds = not fires, seconds + chance.randrange(1, 500)
+
+
+def test_groups_that_were_asked_stay_with_their_incident():
+    stored = incidents([LOST], (), at(50))
+    asked = replace(stored[-1], groups=["billing"], groups_asked=at(60), written_at=at(60))
+    assert untold([*stored, asked], [LOST], (), at(70)) == []
+    (ended,) = untold([*stored, asked], [LOST, over(LOST, 80)], (), at(1_000))[-1:]
+    assert (ended.state, ended.groups, ended.groups_asked) == (ENDED, ["billing"], at(60))

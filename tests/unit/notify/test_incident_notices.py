@@ -10,7 +10,7 @@ from pipelines.alerting.owners import Owner, owners_of
 from pipelines.lake.lake import Lake
 from pipelines.notify.alertmanager import Alertmanager, labels
 from pipelines.notify.episodes import INCIDENT, episodes
-from pipelines.notify.incidents import GROWTH, incident_episodes
+from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
 from pipelines.verdict import Limits
@@ -207,10 +207,19 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert lines[0] == "Since: 2026-11-21 12:00:00 UTC"
     assert {"prod: offline", "prod: under_min_isr", "prod: loss"} <= {*lines}
     assert "Owner: data (#data-oncall)" in lines
+    assert any(line.startswith("Consumer groups: not asked; ") for line in lines)
     assert any(line.startswith("Type: hwmark show loss --cluster prod") for line in lines)
     assert any(line.startswith("Runbook: ") and line.endswith("/loss.md") for line in lines)
     assert "prod: judged" in lines
     assert len(phone.got[-1].title) <= 100
+
+
+def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():
+    row = incidents([LOST], (), LOST.written_at)[-1]
+    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap` asks the cluster"
+    asked = replace(row, groups=["billing", "search"], groups_asked=LOST.first_ts)
+    assert groups_of(asked) == "billing, search read what is gone, asked at 2026-11-21 12:00:40 UTC"
+    assert groups_of(replace(asked, groups=[])) == "none read what is gone, asked at 2026-11-21 12:00:40 UTC"
 
 
 def test_of_several_owners_a_message_names_all_and_no_label_is_one_of_them(desk):
