@@ -86,7 +86,7 @@ def test_nothing_is_fine_where_nothing_is_judged(there, tmp_path):
     done = hwmark("notify", "--lake", lake, "--config", everything(tmp_path, there), "--once")
     assert "/beat" not in [r.path for r in there.requests]
     (posted,) = [r.json for r in there.requests if r.path == "/api/v2/alerts"]
-    assert {alert["labels"]["alertname"] for alert in posted} == {"HwmarkJobBehind", "HwmarkStaleSource"}
+    assert {alert["labels"]["alertname"] for alert in posted} == {"HwmarkStaleSource"}, "the job may yet be starting"
     assert "notify: watchdog withheld: prod: NOT JUDGED: nothing of it was ever reconstructed" in done.output
 
 
