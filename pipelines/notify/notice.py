@@ -75,15 +75,16 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
-    lines += [f"Owner: {state.labels['owners']}"] if "owners" in state.labels else []
-    lines += [f"Consumer groups: {state.labels['groups']}"] if "groups" in state.labels else []
+    for name, label in (("Owner", "owners"), ("Consumer groups", "groups")):
+        lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
         head = gravest(alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
-    judged = seen.judged.get(state.labels.get("cluster", ""))
-    return [*lines, *([judged] if judged else []), f"Incident: {state.alert_id}"]
+    judged = seen.judged.get(state.labels.get("cluster", ""), "")
+    lines += [cut(part, SENTENCE) for part in judged.split("; ") if part]
+    return [*lines, f"Incident: {state.alert_id}"]
 
 
 def _as_of_incident(alert: AlertState, incident: AlertState) -> str:

@@ -1,0 +1,115 @@
+"""Whole plays, from the evidence of the alert rules to messages: which are sent, and how long their sentences are."""
+
+import pytest
+
+from pipelines.alerting.evaluate import decide
+from pipelines.alerting.evidence import evidence_of
+from pipelines.alerting.incidents import untold
+from pipelines.alerting.owners import Owner
+from pipelines.alerting.reading import Reading
+from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.step import Step
+from pipelines.notify.episodes import INCIDENT
+from pipelines.notify.incidents import incident_episodes
+from pipelines.notify.look import Round
+from pipelines.notify.messages import Messages
+from pipelines.verdict import words
+from tests.unit.alerting.evidence_rows import at, rows
+from tests.unit.notify.notified import LINKS, Desk
+
+HOUR, DAY = 3_600, 86_400
+
+
+class Play:
+    """Clusters that are evaluated, and a phone; `sent` has (seconds, title) of each message."""
+
+    def __init__(self):
+        self.stored, self.rows, self.step, self.desk, self.sent = [], [], Step(), Desk(), []
+        self.now, self.bodies = 0, []
+        self.phone = Messages(self.desk.post(), LINKS, self._send)
+
+    def _send(self, message):
+        self.sent.append((self.now, message.title))
+        self.bodies.append(message.body)
+
+    def round(self, seconds, clusters=("prod",), **found):
+        """One round of `notify`, with all rows of evidence up to then."""
+        self.now, now = seconds, at(seconds)
+        self.desk.clock.now = now
+        seen = evidence_of(
+            clock=rows("clock", *({"cluster": one, "clock": seconds} for one in clusters)),
+            **{name: rows(name, *({"cluster": "prod"} | row for row in given)) for name, given in found.items()},
+        )
+        clocks = dict.fromkeys(clusters, int(now.timestamp() * 1_000_000))
+        done = decide(Reading(seen, self.step, clocks), AlertRules(), self.stored, self.step, now)
+        self.stored += done.new
+        self.step = done.step
+        self.rows += untold(self.rows, self.stored, (), now)
+        alerts = {state.alert_id: state for state in self.stored}
+        owners = {f"*{number}": Owner(f"team-{number}" * 5, "#channel") for number in range(10)}
+        told = incident_episodes(self.rows, alerts, owners, now)
+        late = "; ".join(f"{n} sources silent since {words.clock(now)}: {'watch/a-long-name/' * 12}" for n in range(9))
+        judged = {one: f"{one}: judged up to {words.clock(now)}; {late}" for one in clusters}
+        self.phone.deliver(Round(now, tuple(told), judged, (), INCIDENT, alerts))
+
+    @property
+    def titles(self):
+        return [title for _, title in self.sent]
+
+
+def led(seconds, leader, epoch, **more):
+    return {"ts": seconds, "leader_id": leader, "leader_epoch": epoch} | more
+
+
+def well_formed(play):
+    """Whether the first line of each message has at most 100 characters, and each sentence below at most 200."""
+    below = [line for body in play.bodies for line in body.splitlines() if not line.startswith(("Type: ", "Runbook: "))]
+    return max(map(len, play.titles)) <= 100 and max(map(len, below)) <= 200
+
+
+@pytest.mark.nightly
+def test_flapping_every_40_s_for_an_hour_is_two_messages():
+    play, turns = Play(), [led(0, 1, 0)]
+    for seconds in range(20, HOUR + 600, 20):
+        if seconds <= HOUR:
+            turns.append(led(seconds - 5, (-1, 1)[len(turns) % 2 == 0], len(turns)))
+        play.round(seconds, leaderships=turns, health=[{"ar": [1, 2], "isr": [1], "offline": False}])
+    assert [title.split(" ")[0] for title in play.titles] == ["OFFLINE", "ENDED"]
+    assert "flapping" in play.titles[-1]
+    assert well_formed(play)
+
+
+def test_a_second_death_after_days_is_told_and_the_first_is_not_told_again():
+    first = {"ts": 0, "replica_id": 2, "state": "out_of_sync", "reason": "silent"}
+    freeze = {"ts": 3 * DAY, "kind": "freeze", "isr": [1], "frozen": True, "leader_id": 1}
+    play, health = Play(), [{"ar": [1, 2, 3]}]
+    for seconds in (660, DAY, 3 * DAY - 60):
+        play.round(seconds, sync=[first], health=health)
+    assert [title for _, title in play.sent] == ["OUT OF SYNC prod: broker 2, 1 partition of orders"]
+    for seconds in (60, 310, DAY):
+        play.round(3 * DAY + seconds, sync=[first], min_isr=[freeze], health=health)
+    assert play.sent[1:] == [(3 * DAY + 310, "UNDER MIN ISR prod: brokers 2, 3, 1 partition of orders")]
+    assert well_formed(play)
+
+
+def test_20_of_200_clusters_down_are_20_messages_and_none_of_the_others():
+    clusters = [f"cluster-{number:03}" for number in range(200)]
+    down, play = clusters[::10], Play()
+    turns = [led(0, 1, 0, cluster=one) for one in clusters] + [led(50, -1, 1, cluster=one) for one in down]
+    health = [{"cluster": one, "ar": [1, 2], "isr": [1], "offline": one in down} for one in clusters]
+    for seconds in (40, 60, 80, 100, HOUR):
+        known = [row for row in turns if row["ts"] <= seconds]
+        play.round(seconds, clusters, leaderships=known, health=health if seconds > 50 else [])
+    assert sorted(play.titles) == [f"OFFLINE {one}: broker 1, 1 partition of orders" for one in down]
+    assert {seconds for seconds, _ in play.sent} == {60}
+    assert well_formed(play)
+
+
+def test_a_message_of_long_names_and_many_partitions_keeps_its_lines_short():
+    names = [f"{'a-long-name-of-a-topic-' * 8}{number}" for number in range(40)]
+    place = [{"topic": name, "cluster": "prod", "topic_id": None} for name in names]
+    turns = [led(seconds, leader, epoch) | one for one in place for seconds, leader, epoch in ((0, 1, 0), (50, -1, 1))]
+    play = Play()
+    play.round(60, leaderships=turns, health=[{"ar": [1, 2], "isr": [1], "offline": True} | one for one in place])
+    assert len(play.sent) == 1
+    assert well_formed(play)
