@@ -24,13 +24,15 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 @dataclass(frozen=True)
 class Episode:
     """One episode of an alert, or an incident: its first state, its present one, how often it changed so that it is
-    told anew, how often it grew since then, and of an incident the first state of each severity that it had."""
+    told anew, how often it grew since then, of an incident the first state of each severity that it had, and how often
+    it had grown by each of its changes."""
 
     first: AlertState
     last: AlertState
     changes: int = 0
     growths: int = 0
     raised: tuple[AlertState, ...] = ()
+    grown: tuple[int, ...] = ()
 
     @property
     def firing(self) -> bool:
@@ -39,12 +41,13 @@ class Episode:
     @property
     def key(self) -> str:
         """The notification of the present state: the same in every run, so that a double is known as one."""
-        return self._key(f"{self.changes}+{self.growths}" if self.growths else str(self.changes))
+        return self._key(_state(self.changes, self.growths))
 
     @property
     def earlier(self) -> list[str]:
         """The keys of the states before."""
-        return [self._key(str(change)) for change in range(self.changes)]
+        grown = (*self.grown, *[0] * (self.changes - len(self.grown)))
+        return [self._key(_state(change, n)) for change, growths in enumerate(grown) for n in range(growths + 1)]
 
     @property
     def told_as(self) -> str:
@@ -62,6 +65,10 @@ class Episode:
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
+def _state(change: int, growths: int) -> str:
+    return f"{change}+{growths}" if growths else str(change)
+
+
 def episodes(states: Iterable[AlertState], now: datetime = NEVER) -> list[Episode]:
     """The episodes that these states are of at `now` (wall clock), the oldest first.
 
@@ -76,7 +83,7 @@ def episodes(states: Iterable[AlertState], now: datetime = NEVER) -> list[Episod
 
 def _episode(own: Sequence[AlertState], now: datetime) -> Episode:
     """Of the states of one episode, in the order in which they were written."""
-    changes = growths = 0
+    changes, growths, grown = 0, 0, list[int]()
     told, size, due = _at(own[0]), own[0].size, None
     for before, state in zip(own, [*own[1:], None], strict=True):
         if due is not None and due <= (now if state is None else _at(state)):
@@ -84,10 +91,11 @@ def _episode(own: Sequence[AlertState], now: datetime) -> Episode:
         if state is None:
             break
         if state.state != before.state:
+            grown.append(growths)
             changes, growths, told, size, due = changes + 1, 0, _at(state), state.size, None
         elif state.firing and state.exceeds(size):
             due = max(_at(state), told + GROWTH)
-    return Episode(own[0], own[-1], changes, growths)
+    return Episode(own[0], own[-1], changes, growths, grown=tuple(grown))
 
 
 def _at(state: AlertState) -> datetime:

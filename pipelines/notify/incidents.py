@@ -38,7 +38,7 @@ def incident_episodes(
 
 def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime) -> Episode:
     """The episode of one incident, from its states since it was first open."""
-    changes = growths = 0
+    changes, growths, grown = 0, 0, list[int]()
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
     lost_first = own[0] if lost else None
@@ -51,6 +51,7 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
         lost_first = lost_first or (row if new else None)
         turned = (row.state == ENDED) != (before.state == ENDED)
         if turned or row.severity != before.severity or new or _weight(row, alerts) > worst:
+            grown.append(growths)
             changes, growths, told, due = changes + 1, 0, row, None
         elif due is None and _doubled(row, told):
             due = max(row.written_at, told.written_at + GROWTH)
@@ -61,7 +62,7 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
     if lost_first is not None:
         of_loss = _as_alert(lost_first, alerts, owners)
         others.append(replace(of_loss, labels={**of_loss.labels, LOST: "true"}))
-    return Episode(first, last, changes, growths, tuple(others))
+    return Episode(first, last, changes, growths, tuple(others), tuple(grown))
 
 
 def groups_of(row: Incident) -> str:

@@ -10,6 +10,7 @@ from pipelines.alerting.owners import Owner, owners_of
 from pipelines.lake.lake import Lake
 from pipelines.notify.alertmanager import Alertmanager, labels
 from pipelines.notify.episodes import INCIDENT, episodes
+from pipelines.notify.http import NotAccepted
 from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
@@ -181,6 +182,23 @@ def test_growth_is_told_when_it_doubled_and_at_most_every_quarter_of_an_hour(des
     assert len(phone.watch(900, OFFLINE, *grown)) == 1
     assert len(phone.watch(300, OFFLINE, *grown)) == 2
     assert len(phone.watch(int(GROWTH.total_seconds()), OFFLINE, *grown)) == 2
+
+
+def test_what_was_told_only_as_it_grew_was_told_before_it_was_over(desk):
+    more = replace(again(OFFLINE, 20), labels={**OFFLINE.labels, "count": "2"}, summary="2 partitions")
+    phone, refused = Phone(desk), [1]
+    accept, phone.channel._send = phone.channel._send, lambda notice: accept(notice) if not refused else refuse()
+
+    def refuse():
+        raise NotAccepted("HTTP 503")
+
+    phone.watch(int(GROWTH.total_seconds()) + 60, OFFLINE, more)
+    refused.clear()
+    phone.watch(200, OFFLINE, more)
+    assert [one.title.split(" prod")[0] for one in phone.got] == ["OFFLINE"]
+    phone.watch(600, OFFLINE, more, over(OFFLINE, 1_200))
+    assert "It was over before it could be sent." not in phone.got[-1].body
+    assert phone.got[-1].title.startswith("ENDED")
 
 
 def test_a_planned_downtime_sends_nothing_unless_it_outlasts_its_window(desk):
