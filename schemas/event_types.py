@@ -1,6 +1,7 @@
 """The types of events in `bronze/replication_events`, and what a row of each must hold."""
 
 import re
+from collections.abc import Mapping
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "leader": ("leader_epoch", "leo", "hw", "isr"),
@@ -48,6 +49,7 @@ NO_CONTROLLER, NOT_LOOKED_AT, NONE_TO_SPARE = f"{QUORUM}: none", f"{QUORUM}: not
 """How it begins where no broker reached a controller, and where the right to ask is missing; and how it ends where the
 next controller that fails leaves no majority."""
 
+_WITHOUT = re.compile(r", without ((?:\d+ )*\d+)")
 _HOLDS = re.compile(rf"{HOLDS}(\d+) s$")
 _CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
 
@@ -97,3 +99,15 @@ def known_detail(event_type: str, detail: str | None) -> bool:
 def by_watcher(detail: str | None) -> bool:
     """Whether the detail of a `broker_state` says how a broker answered a watcher."""
     return detail is not None and detail.split(":")[0].split(",")[0] in (ANSWERS, NO_ANSWER, QUORUM)
+
+
+def without(voters: Mapping[int, bool | None]) -> str:
+    """`, without 3 4`: which controllers of a quorum are not caught up; empty if all are."""
+    missing = sorted(voter for voter, caught_up in voters.items() if caught_up is False)
+    return f", without {' '.join(map(str, missing))}" if missing else ""
+
+
+def missing_voters(detail: str) -> list[int]:
+    """The inverse of `without`; empty if an earlier version wrote it."""
+    found = _WITHOUT.search(detail)
+    return [int(one) for one in found[1].split()] if found else []

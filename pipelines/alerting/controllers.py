@@ -8,7 +8,7 @@ from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
 from pipelines.lake.queries import moment, text
 from pipelines.verdict.controllers import sentence
-from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, missing_voters
 
 # The watcher counts that was told something else last.
 _TOLD = """
@@ -24,8 +24,9 @@ def _conditions(is_so: str) -> Callable[[str, LastingSettings, Evaluation], Iter
         for row in evaluation.ask(_TOLD.format(is_so=is_so)):
             cluster, since, clock = row["cluster"], row["since"], row["clock"]
             if (fires := since + settings.for_s * SECOND) <= clock:
+                facts = row | {"missing": missing_voters(row["quorum"])}
                 yield Condition(
-                    name, cluster, "controllers", cluster, "controllers", since, fires, clock, clock, True, row
+                    name, cluster, "controllers", cluster, "controllers", since, fires, clock, clock, True, facts
                 )
 
     return conditions

@@ -33,7 +33,7 @@ OWN_RULES = frozenset({"job_behind", "notify_failing", "watcher_cut_off"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
 LOSSES = frozenset(name for name, rule in RULES.items() if rule.from_told)
 """Rules of what no telemetry ends: it ends so long after it was told, or as somebody says so."""
-EXPLAINED = frozenset({"offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source"})
+EXPLAINED = frozenset({"offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source", "quorum_no_spare"})
 """Rules that a planned downtime of the brokers they name explains; a loss never is."""
 
 

@@ -419,7 +419,7 @@ def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_th
 
         quorum("3 voters, 3 caught up")
         cluster.voters[3] = 60_000
-        quorum("3 voters, 2 caught up, none to spare")
+        quorum("3 voters, 2 caught up, without 3, none to spare")
         voters, cluster.voters = cluster.voters, {}
         before = len(told)
         gone = "quorum: none is reached by broker"
@@ -436,8 +436,8 @@ def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_th
     [
         ({1: True}, "1 voters, 1 caught up"),
         ({1: True, 2: True, 3: None}, "3 voters"),
-        ({1: True, 2: True, 3: False, 4: True, 5: True}, "5 voters, 4 caught up"),
-        ({1: True, 2: True, 3: False, 4: False, 5: True}, "5 voters, 3 caught up, none to spare"),
+        ({1: True, 2: True, 3: False, 4: True, 5: True}, "5 voters, 4 caught up, without 3"),
+        ({1: True, 2: True, 3: False, 4: False, 5: True}, "5 voters, 3 caught up, without 3 4, none to spare"),
     ],
 )
 def test_a_quorum_that_the_next_failure_ends_has_none_to_spare(voters, words):

@@ -4,7 +4,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from pipelines.alerting.downtime import Downtime
 from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.incidents import OPEN, PLANNED, incidents
+from pipelines.alerting.lookup import read_states
+from pipelines.lake.lake import Lake
 from schemas import brokers, replication_events
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import health, no_counts, progress, put
@@ -40,6 +44,23 @@ def test_a_quorum_with_none_to_spare_is_a_warning(lake):
     ((rule, severity, _, summary),) = told(lake, NO_SPARE, 160)
     assert (rule, severity) == ("quorum_no_spare", "warning")
     assert "3 voters, 2 caught up" in summary
+
+
+@pytest.mark.parametrize(
+    ("quorum", "brokers_away", "planned"),
+    [
+        ("3 voters, 2 caught up, without 2, none to spare", (2,), True),
+        ("3 voters, 2 caught up, without 3, none to spare", (2,), False),
+        ("5 voters, 3 caught up, without 2 3, none to spare", (2,), False),
+        ("5 voters, 3 caught up, without 2 3, none to spare", None, True),
+        ("3 voters, 2 caught up, none to spare", (2,), False),
+    ],
+)
+def test_a_downtime_explains_a_quorum_that_lacks_its_brokers_alone(lake, quorum, brokers_away, planned):
+    told(lake, f"quorum: {quorum}", 160)
+    window = Downtime("d", "c", brokers_away, None, at(0), at(600), "kernel", None, at(0))
+    (row,) = incidents(read_states(Lake(lake)), [window], at(170))
+    assert row.state == (PLANNED if planned else OPEN)
 
 
 def test_brokers_written_before_the_controllers_were_asked_raise_nothing(lake):
