@@ -66,7 +66,7 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
 
 
 def groups_of(row: Incident) -> str:
-    """Which consumer groups read what an incident lost, and when the cluster was asked for them."""
+    """Name the consumer groups that read what an incident lost, and when the cluster was asked for them."""
     if row.groups_asked is None:
         return "not asked; `hwmark show loss --bootstrap` asks the cluster"
     return f"{words.listed(row.groups or ()) or 'none'} read what is gone, asked at {words.clock(row.groups_asked)}"

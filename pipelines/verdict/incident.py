@@ -93,7 +93,7 @@ def _who(loss: Row) -> str:
 
 
 def lost_step(loss: Row) -> Step:
-    """Which offsets are gone, and since when."""
+    """Tell the offsets that are gone, and since when."""
     return Step("lost", loss["ts"], _range(loss))
 
 

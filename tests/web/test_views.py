@@ -233,7 +233,7 @@ def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):
     write(lake, "deliveries", row | {"outcome": "sent", "attempt": 2}, row | {"alert_id": "other", "outcome": "sent"})
     page, answer = words_of(ask(f"/{ALERT}")), ask(f"/api/v1/{ALERT}").json()
     steps = json.loads(hwmark("show", "loss", "--lake", lake, "--id", "r1", "--format", "json"))
-    assert len(steps) == 7
+    assert len(steps) == 10
     assert [one["text"] for one in answer["incident"]["steps"]] == [one["text"] for one in steps]
     assert [one["text"] for one in steps if f"{one['step']}{one['text']}" not in page] == []
     assert [(one["outcome"], one["error"]) for one in answer["sent"]["rows"]] == [

@@ -42,7 +42,7 @@ def live(lake, *partitions, brokers=(1, 2, 3)):
 
 def never_run(lake):
     reported(lake, 1, 2, 3, to=FRESH)
-    committed_at(lake, 0, at(NOW - 60))
+    committed_at(lake, 0, at(NOW - 400))
 
 
 def behind(lake, seconds):
@@ -146,7 +146,7 @@ CASES = {
     "never run": Case(
         never_run,
         ["prod: NOT JUDGED: nothing of it was ever reconstructed, so neither its state nor its losses are known; "
-         "3 events to read, the oldest for 1 min"],
+         "3 events to read, the oldest for 6 min"],
         FINE, ("job_behind",),
     ),
     "run long ago, bronze unread": Case(
@@ -165,8 +165,7 @@ CASES = {
     ),
     "clusters of bronze that were never read": Case(
         another_cluster, ["a: NOT JUDGED: ", "k: NOT JUDGED: nothing of it was ever reconstructed", JUDGED],
-        (), ("job_behind", "job_behind"),
-    ),
+    ),  # job_behind fires of none yet: Spark may be starting
     "a silent leader": Case(
         silent_leader,
         ["prod: UNKNOWN: broker 1 stopped reporting: how 3 of 4 partitions stand is not known; before, "

@@ -85,7 +85,7 @@ def test_on_an_alert_it_has_the_chain_of_the_loss_and_what_was_sent(lake, tmp_pa
     write(lake, "deliveries", row | {"outcome": "failed", "attempt": 1, "error": "HTTP 503"})
     page = words_of(report(lake, tmp_path, "--alert", "a1b2"))
     assert "failed: HTTP 503" in page
-    chain = hwmark("show", "loss", "--lake", lake, "--since", "all").output.splitlines()[-7:]
+    chain = hwmark("show", "loss", "--lake", lake, "--since", "all").output.splitlines()[-10:]
     assert chain[2].endswith("elected: unclean election of broker 2 after broker 1, leader epoch 3")
     assert [line for line in chain if line.split("  ")[-1].strip() not in page] == []
 
