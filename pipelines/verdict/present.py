@@ -60,14 +60,14 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     known = [group for group in record.groups if not group.unknown]
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
-            yield state, f"{state.value}: {_together(groups, record)}{_pending(condition, record)}"
+            yield state, f"{state.value}: {_together(groups, record)}{_pending(state, record)}"
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
 
 
-def _pending(condition: Condition, record: ClusterRecord) -> str:
+def _pending(state: State, record: ClusterRecord) -> str:
     """Since when a state holds of which nobody is told yet, and when somebody will be."""
-    wait = record.waits.get(condition.name.lower())
+    wait = record.waits.get(state.name.lower())
     if wait is None or record.judged_to is None or wait.told + EVALUATED < record.judged_to:
         return ""
     partitions = words.count(wait.partitions, "partition")
