@@ -144,7 +144,7 @@ def _acknowledged(loss: Row, before: Before) -> Iterator[Step]:
 
 
 def _above(loss: Row, before: Before) -> str:
-    """How much stood above the HW, of which no more than the leader was promised."""
+    """Tell the offsets above the HW, which only the leader had promised."""
     ends = [row["leader_leo"] for row in _term(loss, before.hw) if row["leader_leo"] is not None]
     if not ends or loss["hw_before"] is None:
         return "what stood above the HW is not known"
