@@ -19,4 +19,4 @@ TABLE = Table(
 ARROW = TABLE.arrow()
 spark = TABLE.spark
 GATE = "hwmark gate: "
-"""How the text of a note begins that is an answer of the gate."""
+"""The beginning of the text of a note that is an answer of the gate."""

@@ -55,7 +55,7 @@ def _keep(lake: Lake, losses: Sequence[Row], groups: Sequence[str], now: datetim
 
 
 def _stable(answers: Committed, server: str) -> Iterator[str]:
-    """How far consumers with read_committed come: an unclean election may have taken a transaction's end away."""
+    """Tell how far consumers with read_committed come: an unclean election may have taken a transaction's end away."""
     if not answers.stable:
         yield "read_committed: not known, no leader answered for its last stable offset"
         return
