@@ -168,9 +168,8 @@ class FileChoice:
             torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
             if not is_open and (torn or end.live or not is_whole(end, seen)):
                 yield end, False
-            if self._only is None:
+            if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
                 yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
-            if self._only is None and self.older_are_told():
                 taken = {reader.reading for reader in self.older_readers}
                 older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))

@@ -418,3 +418,22 @@ def test_a_file_that_is_not_offered_is_looked_at_once_where_the_end_is_lost(tmp_
     again = SeriesReader(Series(tmp_path, live.name), told, mine, reader.read_position)
     assert rest(again) == b""
     assert [begin for *_, begin in again.older] == [0], "offered later, it is read"
+
+
+def test_the_next_file_waits_for_the_rest_of_a_copy_that_is_being_read(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == A
+    (tmp_path / "rep.log.2").write_bytes(B)
+    reader = restarted(reader)
+    assert rest(reader) == b""
+    older = SeriesReader(reader.series, reader.told, Stretch(), only=reader.older[0])
+    reader.told.stretches.append(older.mine)
+    reader.older_readers.append(older)
+    some = older.read(200)
+    live.rename(tmp_path / "rep.log.1")
+    live.write_bytes(B)
+    assert rest(reader) == b""
+    assert some + rest(older) == B
+    assert (rest(reader), reader.at_end) == (b"", True)
