@@ -396,6 +396,10 @@ class Arrival:
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
                 behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))
                 arrivals[k] = min([arrivals[k], *behind])
+                # What a drain closes is in bronze then: a smaller number that comes later was missing as it was closed.
+                for j, other in enumerate(lake.rows):
+                    if other["cluster"] == row["cluster"] and not is_behind(other, row):
+                        arrivals[j] = min(arrivals[j], arrivals[k])
         first, last = min(arrivals, default=0), max(arrivals, default=0)
         cuts = sorted(random.uniform(first, last) for _ in range(self.batches - 1))
         parts: list[list[Row]] = [[] for _ in range(self.batches)]
