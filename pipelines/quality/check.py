@@ -161,8 +161,9 @@ class _Run:
         )  # fmt: skip
 
     def gone(self) -> Iterator[Result]:
-        """A failed expectation for each table that the job made and that is missing, whole or in part."""
-        for path in (declared(kind) for kind in TABLES) if reconstruction(self.lake).made else ():
+        """A failed expectation for each table that the job made or has read and that is missing, whole or in part."""
+        made = (replication_events.TABLE, *map(declared, TABLES)) if reconstruction(self.lake).made else ()
+        for path in made:
             try:
                 there = self.lake.has_table(path)
                 why = self.lake.missing_files(path) if there else "no such table, though the job made it"

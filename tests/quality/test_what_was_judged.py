@@ -127,17 +127,19 @@ def test_the_nearest_quantile_is_that_of_the_library(values):
     assert found == pd.Series(values).quantile([0.0, 0.25, 0.5, 0.9, 1.0], "nearest").tolist()
 
 
-def test_a_table_of_which_a_file_is_gone_is_a_failed_expectation(lake):
-    """No suite judges `silver/replica_sync`."""
+@pytest.mark.parametrize("module", [replica_sync, replication_events], ids=lambda module: module.TABLE.path)
+def test_a_table_of_which_a_file_is_gone_is_a_failed_expectation(lake, module):
+    """No suite judges `silver/replica_sync`, nor what the job has not read of bronze."""
     place = Lake(lake)
-    for module in (replication_events, telemetry_gaps, partition_hw):
-        put(lake, module)
+    for read in (replication_events, telemetry_gaps, partition_hw):
+        put(lake, read)
     create_tables(place)
     place.write_durably("_run/query.json", json.dumps({"query_id": "q", "rules": {}}).encode())
-    put(lake, replica_sync, {"cluster": "c", "topic": "t", "partition": 0, "ts": NOON, "replica_id": 1, "state": "x"})
+    sync = {"cluster": "c", "topic": "t", "partition": 0, "ts": NOON, "replica_id": 1, "state": "x"}
+    put(lake, module, sync if module is replica_sync else event(0))
     assert check(lake, now=NOON).failed == []
-    (file,) = place.open(replica_sync.TABLE).file_uris()
+    (file,) = (one for one in place.open(module.TABLE).file_uris())
     Path(file).unlink()
-    (result,) = check(lake, now=NOON).failed
-    assert (result.table, result.expectation) == ("silver/replica_sync", "table_is_there")
+    result = next(one for one in check(lake, now=NOON).failed if one.expectation == "table_is_there")
+    assert result.table == module.TABLE.path
     assert result.observed == f"lacks 1 of its 1 files, such as {Path(file).name}"
