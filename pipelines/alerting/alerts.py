@@ -64,10 +64,9 @@ def group_conditions(found: Iterable[Condition], rules: AlertRules, stored: Iter
 
 
 def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:
-    """Rows of CARRIED, times in microseconds: the lasting states that are open, or would be if their recording went on,
-    and what was so beside them.
+    """Return a row of `carried` for each partition or replica of alerts that are open, or ended with a recording.
 
-    Of each partition or replica the last, which is enough to name it.
+    It is the last lasting state of that partition or replica. Times are microseconds.
     """
     lasting = {rule.name for rule in LASTING}
     rows = {

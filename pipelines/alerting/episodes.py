@@ -64,9 +64,13 @@ def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
 
 
 def _runs(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
-    """Runs of conditions of one alert, sorted by `fires`, that overlap in time, or were told to: what comes late may
-    show an earlier end, or beginning, than was told. `told`: what was told of the alert, by its beginning; what was
-    told as over begins a run of its own, unless what is before it was told with it."""
+    """Yield runs of conditions that overlap in time, or that were told as one.
+
+    Args:
+        conditions: of one alert, sorted by `fires`.
+        told: the states told of the alert, by when they began. Telemetry that comes late may show another beginning or
+            end. A condition that was told as over begins its own run, unless the one before it was told with it.
+    """
     run, until = list[Condition](), 0.0
     for condition in conditions:
         before = told.get(condition.first)

@@ -12,8 +12,8 @@ from pipelines.lake.queries import moment
 from pipelines.verdict import words
 
 FORGOTTEN_S = 3_600
-"""A channel that was not tried for so long, or for thrice as long as between its last attempts, is no longer in the
-settings, or nobody notifies: the watchdog says so."""
+"""Seconds without an attempt, or three times the last gap, after which a channel counts as removed from the settings,
+or `notify` as stopped, which the watchdog says."""
 
 # Of each alert, and of the channel as a whole, what failed since it last went through. Attempts that a kill cut off
 # say nothing.

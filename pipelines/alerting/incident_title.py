@@ -51,7 +51,7 @@ def cut(name: str, length: int = NAME) -> str:
 
 _CAUSES = {
     "unclean_loss": "unclean election",
-    "committed_loss": "led on from below the HW",
+    "committed_loss": "leader began below the HW",
     "hw_moved_back": "HW moved back",
 }
 """What a loss came of, by its class."""

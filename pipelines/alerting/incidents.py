@@ -149,7 +149,7 @@ class _Open:
         return {name for state in self.members.values() if "partitions" in state.labels for name in state.names}
 
     def takes(self, state: AlertState) -> bool:
-        """Whether what begins to fire may be of it: not once nothing but losses fired for WELL, unless it is one."""
+        """Whether a new alert may join: a loss always, another one until only losses have fired for WELL."""
         since = self.only_lost_since
         return state.rule in LOSSES or since is None or (state.written_at or _BEFORE) < since + WELL
 
@@ -183,7 +183,7 @@ class _Open:
         return self._as(PLANNED if planned and not sent else OPEN, firing, until, at)
 
     def end(self) -> Incident | None:
-        """Its last state, WELL after nothing of it fired any more."""
+        """Return the ended state, dated WELL after its last alert stopped firing."""
         assert self.well_since is not None
         return self._as(ENDED, [], None, self.well_since + WELL)
 

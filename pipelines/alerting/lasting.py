@@ -138,8 +138,9 @@ WITH assigned AS (
 
 @dataclass(frozen=True, config=STRICT)
 class OfflineSettings(LastingSettings):
-    """Fires at once, but after `one_replica_s` seconds for a partition of one replica, which any restart takes away,
-    and in a recording that was closed, whose brokers may have been stopped at its end."""
+    """Fires at once; after `one_replica_s` seconds for a partition of one replica, and in a closed recording.
+
+    Any restart takes a single replica away, and the brokers of a recording may have been stopped at its end."""
 
     for_s: Seconds = 0
     one_replica_s: Seconds = 300

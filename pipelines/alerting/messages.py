@@ -14,7 +14,7 @@ LABELLED_TOPICS = 1000
 
 
 def summary(conditions: Sequence[Condition], over: Sequence[str] = ()) -> str:
-    """One sentence about conditions of one alert, and what is `over` of it; time alone changes nothing in it."""
+    """Return the sentence of an alert's conditions, with the items that are `over`; it changes only as the facts do."""
     sentence, cluster = RULES[conditions[0].rule].sentence(conditions), conditions[0].cluster
     sentence += f"; no longer: {words.listed(over)}" if over else ""
     return f"{cluster}: {sentence}" if cluster else sentence

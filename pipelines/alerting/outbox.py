@@ -82,7 +82,7 @@ def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> li
 
 
 def _is_part(state: AlertState, whole: AlertState) -> bool:
-    """Whether it is what was told as over: its first rows are read no more, or show an earlier beginning than then."""
+    """Whether the state is part of an episode that was told as over."""
     same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
     return same and whole.first_ts <= state.last_ts <= whole.last_ts and whole.covers(state.names)
 
@@ -109,9 +109,14 @@ def settled(
     handled: Sequence[Note],
     now: datetime,
 ) -> list[AlertState]:
-    """The states with the ends that no telemetry tells: a person says so, or (`lasts_s`, by rule) it was told long ago.
+    """Return the states with losses expired and handled alerts ended.
 
-    What is about more than was told is told anew, and what was withdrawn since.
+    An alert that is about more than was told fires again, and so does one that was withdrawn meanwhile.
+
+    Args:
+        lasts_s: by rule, for how many seconds after it was told a loss fires.
+        handled: what people said is handled.
+        now: the wall clock.
     """
     told = tellings(stored)
 
@@ -136,7 +141,7 @@ def _is_about(state: AlertState, cluster: str, alert: str) -> bool:
 def kept(
     stored: Iterable[AlertState], present: Iterable[AlertState], why: Callable[[AlertState], str | None]
 ) -> list[AlertState]:
-    """The alerts that go on because nothing shows their end: `why` says what is not known of one, None: it is over."""
+    """Return the firing alerts whose end nothing shows; `why` returns what is not known, None if the alert is over."""
     covered = {state.episode for state in present}
     left = [state for state in latest(stored).values() if state.firing and state.episode not in covered]
     reasons = [(state, why(state)) for state in left]

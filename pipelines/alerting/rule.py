@@ -102,11 +102,14 @@ class Evaluation:
 class AlertRule(Generic[S]):
     """One rule; conf/alerts.toml has a section of its name with its default settings.
 
-    `conditions` gets the rule's name and settings; `sentence` is about conditions of one alert, and nothing in it may
-    change while only time passes; `needs` are the names of the evidence without which nothing can be said, not even
-    that an alert is over. `withdrawn` is said of an alert whose conditions the evidence no longer has, `ends` of one
-    that fires no more; `from_told`: its end is so many seconds of the wall clock (`resolve_after_s`) after it was told.
-    `look` is the view of `hwmark show` to type first.
+    Attributes:
+        conditions: finds what is wrong; gets the rule's name and settings.
+        sentence: words the conditions of one alert; nothing in it may change while only time passes.
+        needs: the evidence without which nothing can be said, not even that an alert is over.
+        withdrawn: is said of an alert whose conditions are not in the evidence any more.
+        ends: is said of an alert that stopped firing.
+        from_told: whether an alert ends `resolve_after_s` seconds of the wall clock after it was told.
+        look: the view of `hwmark show` to type first.
     """
 
     name: str

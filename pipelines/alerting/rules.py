@@ -57,7 +57,7 @@ class AlertRules:
 
     @property
     def group_s(self) -> dict[str, int]:
-        """How many seconds apart what a rule finds in one cluster may begin and be one incident; 0: it never is."""
+        """Seconds by rule: conditions of one cluster that begin closer together are one alert; 0: they never are."""
         return {name: getattr(one, "group_s", 0) for name, one in self.settings.items()}
 
     def key(self, rule: str) -> str:

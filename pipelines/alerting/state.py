@@ -60,7 +60,7 @@ class AlertState:
         return {one.replace(_COMMA, ", ") for label in labels for one in label.split(", ") if one}
 
     def covers(self, items: Collection[str]) -> bool:
-        """Whether it is or was about all of these partitions or sources, as far as it names them."""
+        """Whether its labels name all of these partitions or sources; True if there are more than labels hold."""
         return self.names.issuperset(items) or (self.size[0] or 0) > LABELLED
 
     def exceeds(self, size: tuple[int | None, int | None]) -> bool:

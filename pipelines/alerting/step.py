@@ -1,5 +1,4 @@
-"""The step that the next evaluation goes on from, and the moments up to which a `check` of some name has told
-`ops/alerts` and `ops/quality_results`."""
+"""The record that the next evaluation starts from, and up to when each `check --name` has told."""
 
 from __future__ import annotations
 

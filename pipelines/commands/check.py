@@ -24,7 +24,7 @@ FailOnCheck = Annotated[
     bool, typer.Option("--fail-on-check", help="Exit with 4 if an expectation failed, unless the status is 3.")
 ]
 SHOWN = 100
-"""Alerts that are over and printed, the newest; the others are counted."""
+"""At most so many alerts that ended are printed, the newest; the others are counted."""
 
 
 def check(

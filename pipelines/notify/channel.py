@@ -67,7 +67,7 @@ class Post:
         )
 
     def worked(self, *news: Delivery) -> None:
-        """Records what a receiver accepted at once, and that it accepts again."""
+        """Record accepted messages and, after failures, that the channel works again."""
         last = self.ledger.last(self.name)
         if last is not None and last.outcome is Outcome.FAILED:
             self.say(f"{self.name}: accepts again")

@@ -15,7 +15,7 @@ WATCHDOG_PERIODS = 4
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds between rounds, for which a firing alert holds without being renewed, and at most until an attempt."""
+    """Seconds between rounds (`every_s`), until a firing alert expires (`hold_s`), and at most between retries."""
 
     every_s: float
     hold_s: float

@@ -11,7 +11,7 @@ from pipelines.alerting.outbox import in_order
 from pipelines.alerting.state import AlertState
 
 INCIDENT = "incident"
-"""What stands for the rule where an episode is an incident."""
+"""The rule name of an incident's episode."""
 LOST = "loss"
 """The label of the episode of an incident's first loss."""
 GROWTH = timedelta(minutes=10)
@@ -23,9 +23,15 @@ NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of an alert, or an incident: its first state, its present one, how often it changed so that it is
-    told anew, how often it grew since then, of an incident the first state of each severity that it had, and how often
-    it had grown by each of its changes."""
+    """One episode of an alert, or an incident, as it is notified.
+
+    Attributes:
+        first, last: its first and its present state.
+        changes: how often it changed so that it is told anew.
+        growths: how often it grew since then.
+        raised: of an incident the first state of each severity that it had.
+        grown: how often it had grown by each of its changes.
+    """
 
     first: AlertState
     last: AlertState
@@ -45,7 +51,7 @@ class Episode:
 
     @property
     def earlier(self) -> list[str]:
-        """The keys of the states before."""
+        """The keys of earlier notifications of this episode."""
         grown = (*self.grown, *[0] * (self.changes - len(self.grown)))
         return [self._key(_state(change, n)) for change, growths in enumerate(grown) for n in range(growths + 1)]
 

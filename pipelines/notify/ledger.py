@@ -89,7 +89,7 @@ class Ledger:
         return last if last is not None and last.outcome is Outcome.SENT else None
 
     def failing(self, channel: str) -> bool:
-        """Whether the last attempt of a channel was of no use."""
+        """Whether the last attempt of a channel failed."""
         with self._lock:
             own = [d for (name, _), d in self._last.items() if name == channel and d.outcome is not Outcome.SKIPPED]
         return bool(own) and max(own, key=lambda d: d.sent_at).outcome is Outcome.FAILED

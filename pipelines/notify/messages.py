@@ -16,7 +16,7 @@ from pipelines.notify.runbooks import WATCHDOG, runbook
 
 Send = Callable[[Notice], None]
 GIVE_UP = 2
-"""So many failures in a row, and a channel is left in peace until the next round; one message alone holds up none."""
+"""Failures in a row after which a channel waits for the next round."""
 
 
 class Messages:

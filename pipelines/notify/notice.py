@@ -46,7 +46,7 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
         named = f"[{status(state)}] {state.severity} {state.rule}: {state.labels.get('cluster') or 'hwmark'}"
         title, lines = f"{named} ({episode.key})", [sentence(state, unseen=unseen), *_lines(state, links, seen.judged)]
     if again:
-        lines.append(f"Sent again, because hwmark was stopped while sending: key {episode.key} may be there already.")
+        lines.append(f"Sent again: hwmark was stopped while sending; you may already have key {episode.key}.")
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
     ids = [f"{state.alert_id}-{one.told_as}" for one in episode.by_severity()] if episode.raised else [state.alert_id]
     *lower, alert_id = ids

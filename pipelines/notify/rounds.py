@@ -35,7 +35,7 @@ class Worker(threading.Thread):
         self.lost: LeaseLost | None = None
 
     def give(self, seen: Round) -> None:
-        """The round to work on next, in place of one that was not begun."""
+        """Queue a round, in place of one that was not begun."""
         with self._changed:
             self._next, self._busy = seen, True
             self._changed.notify_all()

@@ -31,7 +31,7 @@ MEMORY = "1GB"
 
 @dataclass(frozen=True)
 class Frame:
-    """`sql`: the rows to judge; `context`: older rows taken along, back to so long before the first new one."""
+    """The SQL of the rows to judge; `context`: how far back older rows are read with them."""
 
     sql: str
     context: timedelta | None = None

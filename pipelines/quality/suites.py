@@ -20,7 +20,7 @@ from schemas import tables
 from schemas.declaration import Table
 
 NAME = "hwmark"
-"""Key in the metadata of an expectation (its name) and of a suite of this package (its table and frame)."""
+"""Our key in `meta`: the name of an expectation, the table and frame of a suite."""
 FOLDER = Path(__file__).parent / "standard"
 STANDARD = ("events", "quarantine", "hw", "losses", "gaps", "health")
 """The suites of this package, in the order in which people read them."""
