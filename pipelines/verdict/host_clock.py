@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import presents
 from pipelines.streaming.checkpoint.offsets import interval
+from pipelines.streaming.source.unread import bronze_of
 from pipelines.verdict import words
+from pipelines.verdict.sources import progress_now
 from schemas import alerts, partition_hw, replication_events
 from schemas.declaration import Table
 
@@ -30,12 +32,20 @@ def clock_off(lake: Lake, now: datetime) -> str | None:
                 f"The clock of this host is {words.span(at - now)} behind {lake.root}: {what} is {words.clock(at)}; "
                 "what is late, silent or over by the wall clock is judged wrongly until one of the two is set"
             )
-    if told and abs(newest - told) <= APART and now > newest + LONG and interval(lake) is not None:
+    if told and abs(newest - told) <= APART and now > newest + LONG and _goes_on(lake, now):
         return (
             f"By the clock of this host neither job nor sources have written for {words.span(now - newest)}: they have "
             "stopped, or the clock is ahead"
         )
     return None
+
+
+def _goes_on(lake: Lake, now: datetime) -> bool:
+    """Whether more is to come: the job takes what is new again and again, or a source told more since a drain."""
+    if interval(lake) is not None:
+        return True
+    seen = progress_now(lake, bronze_of(lake), now)
+    return any(one.reported_to > seen.closed.get(one.cluster, -1) for one in seen.reported)
 
 
 def _last_commit(lake: Lake, table: Table) -> datetime | None:

@@ -205,6 +205,22 @@ def test_a_clock_that_is_an_hour_off_is_said(lake, hours, monkeypatch):
     assert ("this host is 59 min behind" if hours < 0 else "written for 1 h") in said[0]
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_clock_that_is_ahead_is_said_after_run_once_unless_a_drain_has_closed_all(lake, closed, monkeypatch):
+    """Cron runs `run --once`, which leaves no interval behind."""
+    from datetime import UTC, datetime
+
+    now = datetime.now(UTC)
+    write(lake, "brokers", {"cluster": "prod", "broker_id": 1, "ts": now})
+    row = {"cluster": "prod", "source_epoch": 0, "source_seq": 0, "seq": 0, "ts": now, "broker_id": 1, "level": 3}
+    row |= {"event_type": "progress", "partition": -1, "topic": None}
+    rows = [row | {"source_id": "broker-1/server.log"}, row | {"source_id": "hwmark/drain", "detail": "closed"}]
+    write(lake, "replication_events", *rows[: 1 + closed])
+    monkeypatch.setattr(clock, "now", lambda: now + timedelta(hours=1))
+    lines = CliRunner().invoke(app, ["check", "--lake", lake]).output.splitlines()
+    assert any("or the clock is ahead" in line for line in lines) is not closed
+
+
 def test_only_a_check_that_was_printed_has_told(lake, told, monkeypatch):
     write(lake, "hw_regressions", loss(ts=at(30)))
     with hold(lake, "check"):
