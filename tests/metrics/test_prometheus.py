@@ -91,6 +91,7 @@ def test_a_dead_hwmark_is_noticed(tmp_path):
 
 @needs_prometheus
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_every_panel_is_answered_from_the_demo(tmp_path):
     lake = str(tmp_path / "lake")
     subprocess.run(

@@ -108,6 +108,7 @@ def test_polars_answers(lake, question):
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_spark_sql_answers_and_takes_the_ddl(lake, spark, tmp_path):
     session = connect("Spark SQL")(spark, lake)
     ask = {question: session.sql(QUESTIONS[question]) for question in of("Spark SQL")}

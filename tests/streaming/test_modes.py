@@ -32,7 +32,7 @@ def others(found, mode):
 
 
 @pytest.mark.spark
-@pytest.mark.sampled(2)
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("umask", "source", "file", "folder"), [(None, "arrow", 0o640, 0o750), ("022", "delta", 0o644, 0o755)]
 )
