@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
 from generators.brokerlogs.discovery.heads import first_bytes, other_log
+from generators.brokerlogs.discovery.listing import Listing
 from generators.brokerlogs.discovery.walk import Identity
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,9}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
@@ -58,6 +59,7 @@ class Series:
     others: tuple[Series, ...] = ()
     _times: dict[tuple[Identity, int], float] = field(default_factory=dict, compare=False, repr=False)
     """First times by key and time of the last writing."""
+    listing: Listing = field(default_factory=Listing, compare=False, repr=False)
 
     def entries(self) -> list[Entry]:
         """The files there are now, oldest first, live ones last. Raises OSError where a folder cannot be listed."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from time import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.log_file import LogBytes
-from generators.brokerlogs.discovery.log_series import Entry, Series
+from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.failures import Failures
 from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole
@@ -22,46 +20,12 @@ _NOWHERE = (-1, -1)
 """Stands for the file that held the line told last, once that file has other content."""
 
 
-_LISTED_S = 1.0
-"""A folder is listed again after so long, also where no file came or went."""
-_TICK_S = 0.05
-"""A change of a folder within so little of another one may leave its time as it is."""
-
-
 class Choice(NamedTuple):
     """A file to read, whether its unknown lines are older than those told last, and why one before it is left out."""
 
     entry: Entry
     older: bool
     skipped: str | None
-
-
-class Listing:
-    """The files of a series as they were listed, for as long as none came, went or was renamed."""
-
-    def __init__(self) -> None:
-        self._entries: Sequence[Entry] = ()
-        self._at = 0.0
-        self._changed: tuple[int, ...] = (0,)
-
-    def take(self, series: Series) -> Sequence[Entry]:
-        """List the files. Raises OSError."""
-        self._at, self._changed = time(), _changed(series)
-        self._entries = series.entries()
-        return self._entries
-
-    def kept(self, series: Series) -> Sequence[Entry]:
-        """The last listing; empty if it may be another one now."""
-        is_fresh = 0 <= time() - self._at < _LISTED_S and self._at - max(self._changed) / 1e9 > _TICK_S
-        return self._entries if is_fresh and _changed(series) == self._changed else ()
-
-    def forget(self) -> None:
-        """Do not return it again."""
-        self._entries = ()
-
-
-def _changed(series: Series) -> tuple[int, ...]:
-    return tuple(os.stat(one.folder).st_mtime_ns for one in (series, *series.others) if one.folder.exists())
 
 
 class FileChoice:
@@ -113,14 +77,20 @@ class FileChoice:
 
     def choose_unseen(self, kept: Sequence[Entry], file: OpenFile | None) -> Choice | None:
         """The next file of a listing of before, if that is one which was never looked at."""
-        if self._only is not None or not (self.end is None or (self.located and self.end in self.seen)):
+        if self.end is not None and not (self.located and self.end in self.seen):
             return None
         if self.located and all(entry.key != self.end for entry in kept):
             return None
-        choice = self.choose(kept, file)
-        if choice is None or choice.older or choice.entry.key in self.seen or choice.entry.key in self.examined:
+        if self.located:
+            self._publish()
+        targets = self._targets(kept, file)
+        entry, older = next(targets, (None, False))
+        if entry and self.located and entry.key == self.end:  # it was looked at less than a second ago
+            entry, older = next(targets, (None, False))
+            entry = entry if older else None
+        if entry is None or entry.key in self.seen or entry.key in self.examined or self.failures.waits(entry.key):
             return None
-        return choice
+        return Choice(entry, older, None)
 
     def first_number(self, entries: Sequence[Entry]) -> int:
         """The number (%sn) of the first line never told in the files looked at; -1 without."""

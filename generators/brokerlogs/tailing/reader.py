@@ -9,7 +9,7 @@ from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
-from generators.brokerlogs.tailing.file_choice import FileChoice, Listing
+from generators.brokerlogs.tailing.file_choice import FileChoice
 from generators.brokerlogs.tailing.open_file import OpenFile, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.told_lines import (
@@ -50,7 +50,7 @@ class SeriesReader:
         self.at_end = self.blocked = False
         self._only, self._stop = only, stop
         self._files = FileChoice(Failures(retry_s), position, only)
-        self._number, self._listing = position.number if position else -1, Listing()
+        self._number = position.number if position else -1
         self._file: OpenFile | None = None
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
@@ -238,10 +238,11 @@ class SeriesReader:
     def _advance(self, limit: int) -> bool:
         """Open what is to be read next; False where there is nothing."""
         folder, files = self.series.folder, self._files
-        if (kept := self._listing.kept(self.series)) and (choice := files.choose_unseen(kept, self._file)):
+        kept = self.series.listing.kept(self.series)
+        if kept and self._only is None and (choice := files.choose_unseen(kept, self._file)):
             return self._enter(choice.entry, kept, limit, older=choice.older, listed=False)
-        try:
-            entries = self._listing.take(self.series)
+        try:  # of older lines no more come: a second more or less is all the same
+            entries = (self._only and kept) or self.series.listing.take(self.series)
         except OSError as error:
             name = printable(str(error.filename or folder))
             self._files.failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
@@ -251,7 +252,7 @@ class SeriesReader:
         files.locate(entries, self._file)
         if (choice := files.choose(entries, self._file)) is not None:
             self._missing = self._missing or choice.skipped
-            return self._enter(choice.entry, entries, limit, older=choice.older)
+            return self._enter(choice.entry, entries, limit, older=choice.older, listed=entries is not kept)
         self.blocked = files.blocked
         if not self.blocked and files.take_rest_is_gone(entries):
             self._missing = "the file with the ones after those told last went before it was read to its end"
@@ -276,7 +277,7 @@ class SeriesReader:
             offset = self._only.begin
         opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
         if not listed and not opened.is_listed_as(entry):
-            self._listing.forget()
+            self.series.listing.forget()
             return True
         self._file = None if opened.bytes.error else opened
         if opened.bytes.error:

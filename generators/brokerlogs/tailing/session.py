@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -157,13 +158,12 @@ class IngestSession:
             return
         self.tailers.extend(tailers)
         limit = min(CHUNK, max(LEAST_CHUNK, ROUND_BYTES // len(self.tailers)))
+        families = defaultdict[Path, defaultdict[str, list[Tailer]]](lambda: defaultdict(list))
         for tailer in self.tailers:
-            tailer.limit, folder = limit, tailer.source.series.folder
-            tailer.siblings = [
-                other
-                for other in self.tailers
-                if other.source.series.folder == folder and other.source.series != tailer.source.series
-            ]
+            families[tailer.source.series.folder][writer(tailer.source.source_id)].append(tailer)
+        for tailer in self.tailers:
+            family, own = families[tailer.source.series.folder], writer(tailer.source.source_id)
+            tailer.limit, tailer.siblings = limit, [one for name in family if name != own for one in family[name]]
         self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 
     def is_new(self, source: Source) -> bool:
