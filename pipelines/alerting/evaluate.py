@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions, waits
 from pipelines.alerting.episodes import states
-from pipelines.alerting.incidents import LOSSES
+from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
@@ -45,28 +45,50 @@ def evaluate(
     fires at its first evaluation, however late. With nothing new the table stays as it is.
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
-    rules, place, now = load(rules_file), Lake(lake, storage_options or {}), now or datetime.now(UTC)
-    with hold(lake, "alerts", storage_options, wait_s=wait_s) as held:
-        found = assess(place, rules, now, interval_s)
-        held.check()
-        take_step(place, found.step, found.new)
-        held.check()
-        _write_incidents(place, found.stored + found.new, now)
-    _log.info("%d alerts: %d new states", len(found.present), len(found.new))
+    place, now = Lake(lake, storage_options or {}), now or datetime.now(UTC)
+    found = evaluate_all(place, load(rules_file), now, interval_s, wait_s=wait_s)[0]
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
 
 
-def _write_incidents(place: Lake, states: Sequence[AlertState], now: datetime) -> None:
+def evaluate_all(
+    place: Lake, rules: AlertRules, now: datetime, interval_s: float, *, wait_s: float = 30, write: bool = True
+) -> tuple[Assessment, list[Incident], str]:
+    """Evaluate once; the assessment, the states of all incidents, and why these cannot be read, or empty.
+
+    Without `write` the lake stays as it is. Raises RoleHeld as `evaluate` does.
+    """
+    if not write:
+        found = assess(place, rules, now, interval_s)
+        return found, *_incidents(place, found.stored + found.new, now, write=False)
+    with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) as held:
+        found = assess(place, rules, now, interval_s)
+        held.check()
+        take_step(place, found.step, found.new)
+        held.check()
+        told = _incidents(place, found.stored + found.new, now, write=True)
+    _log.info("%d alerts: %d new states", len(found.present), len(found.new))
+    return found, *told
+
+
+def _incidents(place: Lake, states: Sequence[AlertState], now: datetime, *, write: bool) -> tuple[list[Incident], str]:
     """Append what `ops/incidents` lacks: a function of what is told, so that after a kill the next evaluation does.
 
     Where the table cannot be read or written, alerts are told one by one.
     """
     try:
-        if started := untold_incidents(place, read_incidents(place), states, now):
+        stored = read_incidents(place)
+    except Exception as error:
+        why = f"ops/incidents cannot be read, so alerts are told one by one: {' '.join(str(error).split())[:300]}"
+        _log.warning(why)
+        return [], why
+    try:
+        if (started := untold_incidents(place, stored, states, now)) and write:
             place.append(incidents.TABLE, incidents_to_arrow(started))
+        return [*stored, *started], ""
     except Exception as error:
         _log.warning("ops/incidents cannot be written: %s", error)
+        return stored, ""
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from pipelines.alerting.evaluate import assess, evaluate
+from pipelines.alerting.evaluate import evaluate_all
 from pipelines.alerting.incidents import Incident
-from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import handled_sources, in_order
 from pipelines.alerting.owners import Owners
 from pipelines.alerting.rules import load
@@ -59,19 +58,11 @@ def look(
 
     `per`: INCIDENT where incidents are told, whose topics have these owners; else each alert is.
     """
-    if write:
-        evaluate(
-            lake.root, rules_file=rules_file or None, now=now, interval_s=interval_s,
-            storage_options=lake.storage_options,
-        )  # fmt: skip
-        states = read_states(lake)
-    else:
-        found = assess(lake, load(rules_file or None), now, interval_s)
-        states = found.stored + found.new
+    found, rows, why = evaluate_all(lake, load(rules_file or None), now, interval_s, write=write)
+    states = found.stored + found.new
     alerts = {state.alert_id: state for state in in_order(states)}
-    unread: tuple[str, ...] = ()
+    unread = (why,) if why and per == INCIDENT else ()
     if per == INCIDENT:
-        rows, unread = _incidents(lake, states, now, write=write)
         told = (*incident_episodes(rows, alerts, owners or {}, now), *episodes(left_out(states, rows), now))
     else:
         told = tuple(episodes(states, now))
@@ -83,19 +74,6 @@ def look(
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
     return replace(seen, judged=judged, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
-
-
-def _incidents(
-    lake: Lake, states: Sequence[AlertState], now: datetime, *, write: bool
-) -> tuple[list[Incident], tuple[str, ...]]:
-    """The states of all incidents; where they cannot be read none, and a sentence that says so."""
-    try:
-        stored = read_incidents(lake)
-        return (stored if write else [*stored, *untold_incidents(lake, stored, states, now)]), ()
-    except Exception as error:
-        return [], (
-            f"ops/incidents cannot be read, so alerts are told one by one: {' '.join(str(error).split())[:300]}",
-        )
 
 
 def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:
