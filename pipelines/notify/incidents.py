@@ -18,6 +18,9 @@ from pipelines.verdict import words
 GROWTH = timedelta(minutes=15)
 """At most so often it is told that an incident has twice as many offline partitions or lost offsets."""
 
+NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
+"""What is said of the consumer groups of a loss until somebody asks."""
+
 
 def incident_episodes(
     rows: Iterable[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime
@@ -68,7 +71,7 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
 def groups_of(row: Incident) -> str:
     """Name the consumer groups that read what an incident lost, and when the cluster was asked for them."""
     if row.groups_asked is None:
-        return "not asked; `hwmark show loss --bootstrap` asks the cluster"
+        return NOT_ASKED
     return f"{words.listed(row.groups or ()) or 'none'} read what is gone, asked at {words.clock(row.groups_asked)}"
 
 

@@ -8,8 +8,14 @@ from typer.testing import CliRunner
 from generators.cluster.committed import Stable, ask_committed
 from generators.cluster.watcher import WatchOptions
 from pipelines.alerting.lookup import read_incidents
+from pipelines.alerting.state import AlertState
 from pipelines.cli import app
+from pipelines.commands.notify.groups import Groups
 from pipelines.lake.lake import Lake
+from pipelines.notify.episodes import Episode
+from pipelines.notify.incidents import NOT_ASKED
+from pipelines.notify.look import Round
+from pipelines.settings import load
 from tests.cluster.fake_admin import FakeGroup
 from tests.cluster.fake_kafka import FakeCluster
 from tests.unit.project.lakes import at, health, loss, sound, write
@@ -117,6 +123,21 @@ def test_an_incident_keeps_who_read_what_it_lost_and_when_that_was_asked(lake, c
         (["billing", "search"], at(85)),
         (None, None),
     ]
+
+
+@pytest.mark.parametrize(("watched", "asked"), [("prod", True), ("other", False), ("", False)])
+def test_notify_asks_once_which_groups_read_a_loss_of_the_cluster_that_it_watches(lake, cluster, watched, asked):
+    server, said = ":".join(map(str, cluster.bootstrap())), []
+    settings = load(flags={"watch": {"bootstrap": server, "cluster": watched}})
+    loss_of_prod = AlertState(
+        "i1", "incident", "critical", "firing", "broker 2", at(0), at(50), "LOST prod", {"cluster": "prod",
+        "groups": NOT_ASKED}, at(50))  # fmt: skip
+    groups = Groups(settings, Lake(lake), said.append)
+    for _ in range(2):
+        groups.see(Round(at(85), (Episode(loss_of_prod, loss_of_prod),)))
+        groups.ask(at(85))
+    assert len(said) == asked
+    assert all(line.startswith("consumer groups asked for: ") for line in said)
 
 
 def test_no_group_has_read_it(lake, cluster):

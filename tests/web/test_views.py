@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from html import unescape
 
 import pytest
@@ -242,6 +243,17 @@ def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):
     ]
     assert "failed: HTTP 503" in page
     assert f"hwmark report --lake {lake} --alert a1b2" in page
+
+
+def test_an_alert_lists_what_was_lost_by_the_same_change_of_leader(lake, ask):
+    incident(lake)
+    row = json.loads(hwmark("show", "regressions", "--lake", lake, "--format", "json"))[0]
+    write(
+        lake, "hw_regressions", row | {"ts": datetime.fromisoformat(row["ts"]), "regression_id": "r9", "partition": 9}
+    )
+    page = words_of(ask(f"/{ALERT}"))
+    assert "2 partitions lost 360 offsets by it" in page
+    assert "clicks-9, 180 offsets" in page
 
 
 def test_an_alert_of_which_nothing_was_sent_says_so(lake, ask):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.alerting.owners import Owner
 from pipelines.commands import clock, jobs
+from pipelines.commands.notify.groups import Groups
 from pipelines.commands.notify.transports import Transports
 from pipelines.commands.progress import progress
 from pipelines.errors import UsageError
@@ -54,8 +55,16 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
             if off := jobs.clock_off(settings, clock.now()):
                 say(off)
         stop, how = threading.Event(), Schedule(settings.notify.every, once, clock.now)
+        groups = Groups(settings, lake, say)
+
+        def look(now: datetime) -> looking.Round:
+            groups.ask(now)
+            seen = _look(settings, now)
+            groups.see(seen)
+            return seen
+
         with stoppable(stop):
-            return rounds(lambda now: _look(settings, now), channels, how, stop, say)
+            return rounds(look, channels, how, stop, say)
 
 
 def dry_run(settings: Settings, echo: Say) -> None:
