@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pipelines.alerting.evaluate import evaluate_all
 from pipelines.alerting.incidents import Incident
@@ -89,14 +89,20 @@ def unreadable(error: Exception) -> str:
     return f"the lake cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+BRIEFLY = timedelta(minutes=1)
+"""A watcher that pauses for so long is no reason to wake somebody, nor are clocks of hosts that differ a little."""
+
+
 def not_fresh(verdicts: Iterable[Verdict], handled: Collection[tuple[str, str]] = ()) -> Iterator[str]:
     """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged.
 
-    `handled`: (cluster, source) of those that may be silent.
+    `handled`: (cluster, source) of those that may be silent. That watchers see nothing counts after BRIEFLY.
     """
     none = True
     for one in verdicts:
         none = False
+        if one.judged.blind is not None and one.judged.blind < BRIEFLY:
+            continue
         if one.judged.state is State.NOT_JUDGED or one.judged.to is None:
             yield f"{one.cluster}: {one.judged.text}"
         elif quiet := [s for s in one.judged.silent if (one.cluster, s.source_id) not in handled]:

@@ -26,6 +26,8 @@ class Judged:
     """How old the oldest of the last answers to a watcher is."""
     age: timedelta | None = None
     """How old what is said of partitions is: answers that `run` has not read say nothing of them."""
+    blind: timedelta | None = None
+    """For how long watchers have seen nothing, where nothing else keeps the cluster from being judged."""
     unanswered: frozenset[int] = frozenset()
     """Brokers that only watchers tell of, and whose last answer is too old for a claim of the present."""
 
@@ -33,14 +35,18 @@ class Judged:
 def judged(record: ClusterRecord, limits: Limits, now: datetime) -> Judged:
     """Whether a cluster is judged at the moment `now` of the wall clock, and its sentence."""
     behind, blind = _behind(record, limits, now), blind_since(record, limits, now)
-    state = State.NOT_JUDGED if behind or blind or record.blind else State.OK
+    why, seen_nothing = None, None
+    if record.blind:
+        why = unreadable(record.blind)
+    elif blind and not behind:
+        why, seen_nothing = cut_off(*blind), now - blind[0]
+    state = State.NOT_JUDGED if behind or why else State.OK
     quiet = silent(record, limits, now)
-    why = unreadable(record.blind) if record.blind else None if behind or not blind else cut_off(*blind)
     said = _not_judged(record, why, now) if state is State.NOT_JUDGED else _judged(record, quiet, now)
     answered = answers_age(record, now)
     age = answered if answered is None or record.judged_to is None else max(answered, now - record.judged_to)
     told = ended(record), quiet, "; ".join(said), answered, age
-    return Judged(state, record.judged_to, *told, frozenset(unanswered(record, limits, now)))
+    return Judged(state, record.judged_to, *told, seen_nothing, frozenset(unanswered(record, limits, now)))
 
 
 def ended(record: ClusterRecord) -> bool:

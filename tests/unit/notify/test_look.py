@@ -1,5 +1,6 @@
 """What keeps the watchdog from being sent: anything that is not judged, or not fresh."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from pipelines.lake.lake import Lake
 from pipelines.notify.look import look, not_fresh
 from pipelines.verdict import Backlog, ClusterRecord, Limits, Source, verdict
+from pipelines.verdict.records import State
 from schemas import notes, replication_events
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import health, progress, put
@@ -77,3 +79,12 @@ def test_a_silent_source_that_a_person_has_dealt_with_withholds_nothing(tmp_path
     put(lake, replication_events, progress(950) | later)
     assert seen(960).wrong == ()
     assert "2 sources" in seen(2000).wrong[0], "it has reported since, and is silent anew"
+
+
+@pytest.mark.parametrize(("seconds", "sentences"), [(59, 0), (60, 1)])
+def test_a_watcher_that_has_paused_briefly_withholds_nothing(seconds, sentences):
+    watched = Source("watch/main/broker-1", 1, NOW - timedelta(seconds=seconds), 1, 10)
+    record = replace(FRESH, sources=(watched,))
+    found = verdict(record, Limits(), NOW)
+    assert found.judged.state is State.NOT_JUDGED
+    assert len(list(not_fresh([found]))) == sentences
