@@ -21,7 +21,7 @@ from pipelines.lake.queries import microseconds, moment
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
-from pipelines.verdict.judged import REBUILT, blind_since, cut_off
+from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
@@ -195,8 +195,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
     """The clusters of which watchers see nothing, since when, and why."""
+    limits = Limits()
     found = {
-        cluster: blind_since(ClusterRecord(cluster, **vars(of)), Limits(), now)
+        cluster: blind_since(told_by_logs(ClusterRecord(cluster, **vars(of)), limits, now), limits, now)
         for cluster, of in sorted(reports_of(lake, known, sources).items())
     }
     return [{"cluster": c, "since": blind[0], "words": cut_off(*blind)} for c, blind in found.items() if blind]

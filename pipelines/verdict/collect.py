@@ -116,6 +116,7 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
         )
         for name in sorted(names)
     ]  # fmt: skip
+    records = [judged.told_by_logs(one, limits, now) for one in records]
     records = [replace(one, unheard={**judged.late(one, limits, now), **one.unheard}) for one in records]
     quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))

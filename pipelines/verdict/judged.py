@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pipelines.verdict import words
 from pipelines.verdict.records import LATE, ClusterRecord, Limits, NotUnderstood, Source, State, Unheard
+from schemas.brokers import CUT_OFF
 
 ANEW = "anew"
 """The kind of gap where a source's numbers start anew inside an epoch: nothing of what it reports since counts."""
@@ -79,6 +80,14 @@ def late(record: ClusterRecord, limits: Limits, now: datetime) -> dict[int, Unhe
             last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
     found = unanswered(record, limits, now)
     return {} if found >= last.keys() else {b: Unheard(LATE, last[b], "") for b in found - record.unheard.keys()}
+
+
+def told_by_logs(record: ClusterRecord, limits: Limits, now: datetime) -> ClusterRecord:
+    """The record without what a watcher that is cut off says of brokers, where logs of the cluster are read, too."""
+    oldest = now - timedelta(seconds=limits.stale_after_s)
+    if all(source.watched or source.reported_to < oldest for source in record.sources):
+        return record
+    return replace(record, unheard={b: one for b, one in record.unheard.items() if one.reason != CUT_OFF})
 
 
 def blind_since(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[datetime, bool] | None:

@@ -5,6 +5,9 @@ import pytest
 from pipelines.alerting.evaluate import evaluate
 from pipelines.alerting.lookup import read_incidents
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.verdict import Limits, verdict
+from pipelines.verdict.collect import survey
 from schemas import brokers, replication_events
 from schemas.brokers import CUT_OFF
 from tests.unit.alerting.evidence_rows import at
@@ -50,6 +53,16 @@ def test_a_watcher_that_no_broker_answers_says_so_itself(lake):
     assert (rule, firing) == ("watcher_cut_off", True)
     assert "no broker has answered the watcher since 2026-11-21 12:00:00 UTC" in summary
     assert "or all brokers are down" in summary
+
+
+def test_a_watcher_that_no_broker_answers_is_no_alert_where_a_log_tells_of_the_cluster(lake):
+    answers = {"state": "unknown", "since": at(0), "reason": CUT_OFF, "witness": "watcher", "ts": at(60)}
+    put(lake, brokers, *(no_counts("c", broker, **answers) for broker in (1, 2)))
+    put(lake, replication_events, *(progress(55, f"broker-{b}/x") | {"topic": None, "broker_id": b} for b in (1, 2)))
+    assert told(lake, 60, 0) == []
+    limits = Limits()
+    (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(60)).records
+    assert not any("answer" in line.text for line in verdict(record, limits, at(60)).lines)
 
 
 def test_where_a_log_tells_of_the_cluster_its_watcher_is_a_silent_source(lake):
