@@ -210,7 +210,7 @@ def test_a_kill_loses_nothing_and_makes_at_most_one_double(office, point):
     assert office.round(FIRING)
     assert len(office.sent) == (1 if point == "before it is recorded" else 2)
     assert len({message.key for message in office.sent}) == 1
-    assert ("Sent again, because hwmark was stopped" in office.sent[-1].body) == (point != "before it is recorded")
+    assert ("Sent again: hwmark was stopped" in office.sent[-1].body) == (point != "before it is recorded")
 
 
 def test_a_lake_that_takes_no_rows_holds_up_no_message(office):
