@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _NOWHERE = (-1, -1)
 """Stands for the file that held the line told last, once that file has other content."""
+GONE_KEPT = 256
+"""Files that are no more of which a position still has how far they were read."""
 
 
 class Choice(NamedTuple):
@@ -51,6 +53,10 @@ class FileChoice:
 
     def locate(self, entries: Sequence[Entry], file: OpenFile | None) -> None:
         """Look for the file with the line told last; `file` is the open one."""
+        if len(self.seen) > len(entries) + GONE_KEPT:
+            there = {entry.key for entry in entries} | {self.end}
+            for key in [key for key in self.seen if key not in there][:-GONE_KEPT]:
+                del self.seen[key]
         if self.end in self.seen:
             self._has_rest = self.seen[self.end].mtime_ns < 0
         found = self._is_there(entries, file)

@@ -437,3 +437,23 @@ def test_the_next_file_waits_for_the_rest_of_a_copy_that_is_being_read(tmp_path:
     assert rest(reader) == b""
     assert some + rest(older) == B
     assert (rest(reader), reader.at_end) == (b"", True)
+
+
+def test_a_position_forgets_files_that_are_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("generators.brokerlogs.tailing.file_choice.GONE_KEPT", 3)
+    live = tmp_path / "rep.log"
+    live.write_bytes(C)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == C
+    beside = []
+    for k in range(20):
+        beside.append(tmp_path / f"rep.log-202611{k + 1:02}")
+        shutil.copy(live, beside[-1])
+        assert rest(reader) == b""
+    for path in beside:
+        path.unlink()
+    (tmp_path / "rep.log.1").write_bytes(C)
+    assert rest(restarted(reader)) == b""
+    assert rest(reader) == b""
+    assert reader.read_position
+    assert len(reader.read_position.seen) <= 2 + 3 + 1
