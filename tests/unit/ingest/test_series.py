@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from generators.brokerlogs.discovery.log_series import live_name
 from generators.brokerlogs.discovery.sources import discover
+from generators.brokerlogs.ingest import read_logs
 from pipelines.cli import app
 from tests.unit.ingest.plain_parser import lines
 
@@ -131,6 +132,23 @@ def test_a_source_has_the_same_name_whatever_else_is_in_the_call(tmp_path: Path)
     assert together == ["broker-1/server.log", "broker-2/server.log"]
     assert [source.source_id for folder in folders for source in discover([folder]).sources] == together
     assert [source.source_id for source in discover(folders[:1], name="east").sources] == ["east/server.log"]
+
+
+@pytest.mark.parametrize("backup_first", [False, True])
+def test_the_same_logs_under_two_paths_are_one_log_that_is_read_once(tmp_path: Path, backup_first: bool) -> None:
+    here, backup = (tmp_path / name / "broker-1" for name in (("b", "a") if backup_first else ("a", "b")))
+    isr = [
+        f"[2026-11-20 10:00:{n:02},000] INFO [Partition t-0 broker=1] ISR updated to 1,{n}  and version updated to {n} "
+        "(kafka.cluster.Partition)\n"
+        for n in range(2, 30)
+    ]
+    for folder, part in ((here, isr[:20]), (backup, isr)):
+        folder.mkdir(parents=True)
+        (folder / "server.log").write_text("".join(part))
+    rows = read_logs([here, backup], "c")
+    read = [row for row in rows.select(["event_type", "isr", "source_id"]).to_pylist() if row["event_type"] == "isr"]
+    assert sorted(row["isr"][1] for row in read) == [*range(2, 30)]
+    assert {row["source_id"] for row in read} <= {"broker-1/server.log", "broker-1/server.log+1"}
 
 
 NAMES = ["server.log", "server.log.1.7z", "server.log.2.Z", "server.log.old", "server.log.bak", "server.log.123456"]
