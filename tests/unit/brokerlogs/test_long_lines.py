@@ -2,6 +2,7 @@
 continues after them."""
 
 import random
+from time import process_time
 
 import pyarrow as pa
 import pytest
@@ -137,3 +138,20 @@ def test_a_long_line_of_evidence_in_unknown_words_is_reported_to_be_lost_in_no_t
     rows = plain(parser.feed(line(message, logger).encode(), last=True))
     assert [row["event_type"] for row in rows] == ["lost"]
     assert len(rows[0]["detail"]) < 300
+
+
+@pytest.mark.nightly
+def test_time_grows_with_the_number_of_lines_of_one_kind():
+    def seconds(count):
+        lines = "".join(
+            f"{1795600000000 + k // 100}|h|INFO|state.change.logger|[Broker id=1] Creating new partition "
+            f"topic{k // 10}-{k % 10} with topic id 8x30CauwR6S1Ou{k // 10:06d}SY\n"
+            for k in range(count)
+        ).encode()
+        parser, begun = SourceParser("c", "s", broker_id=1), process_time()
+        parser.feed(lines)
+        parser.flush()
+        return process_time() - begun
+
+    seconds(1_000)
+    assert min(seconds(8_000) for _ in range(2)) < 9 * min(seconds(2_000) for _ in range(2)), "a square would be 16"
