@@ -116,19 +116,24 @@ WITH marks AS (
 )"""
 
 
-# A committed ISR without a replica that is assigned now, by its changes, by starts of terms and as it stands. Of what
-# is offline or under min ISR those rules speak.
+# A committed ISR without a replica that is assigned now, by its changes, in the order of their epochs: leaders' clocks
+# differ. Where it never changed, by starts of terms and as it stands. Of what is offline or under min ISR those rules
+# speak.
+_PLACE = "cluster, topic, topic_id, partition"
 _LESS = f"""
 WITH assigned AS (
   SELECT * FROM health WHERE len(ar) > 1 AND NOT coalesce(offline, false) AND NOT coalesce(under_min_isr, false)
+), changes AS (
+  SELECT * FROM isr QUALIFY row_number() OVER (PARTITION BY {_PLACE}, ts, partition_epoch ORDER BY revision DESC) = 1
 ), isrs AS (
-  SELECT cluster, topic, topic_id, partition, ts, coalesce(partition_epoch, 0) AS rank, isr_after AS isr FROM isr
-  QUALIFY row_number() OVER (
-    PARTITION BY cluster, topic, topic_id, partition, ts, partition_epoch ORDER BY revision DESC) = 1
+  SELECT {_PLACE}, max(ts) OVER (PARTITION BY {_PLACE} ORDER BY partition_epoch) AS ts,
+    coalesce(partition_epoch, 0) AS rank, isr_after AS isr
+  FROM changes
   UNION ALL
-  SELECT cluster, topic, topic_id, partition, ts, -1, isr FROM min_isr WHERE kind = 'term_start'
+  SELECT {_PLACE}, ts, -1, isr FROM min_isr AS p
+  WHERE kind = 'term_start' AND NOT EXISTS (FROM changes AS h WHERE {_SAME})
   UNION ALL
-  SELECT cluster, topic, topic_id, partition, last_event_ts, -2, isr FROM assigned WHERE last_event_ts IS NOT NULL
+  SELECT {_PLACE}, last_event_ts, -2, isr FROM assigned WHERE last_event_ts IS NOT NULL
 ), marks AS (
   SELECT {_WHO} AS who, p.ts, p.rank, NOT list_has_all(p.isr, h.ar) AS wrong,
     list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason

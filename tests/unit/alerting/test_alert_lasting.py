@@ -104,6 +104,10 @@ def isr(ts, *members, revision=1, **more):
         pytest.param([isr(0, 1, 2)], AR, 600, [("firing", "broker 3", 0, 600)], id="ten minutes"),
         pytest.param([isr(0, 1, 2), isr(700, 1, 2, 3)], AR, 900, [("resolved", "broker 3", 0, 700)], id="back"),
         pytest.param([isr(0, 1, 2), isr(0, 1, 2, 3, revision=2)], AR, 900, [], id="never committed"),
+        pytest.param(
+            [isr(100, 1, 2, partition_epoch=5), isr(97, 1, 2, 3, partition_epoch=6)], AR, 900, [],
+            id="back on a clock that is behind",
+        ),
         pytest.param([isr(0, 1)], {"ar": [1]}, 900, [], id="one replica has none to lose"),
         pytest.param([isr(0, 1, 2)], {"ar": [1, 2]}, 900, [], id="not assigned any more"),
         pytest.param([isr(0, 1, 2)], AR | {"offline": True}, 900, [], id="offline says more"),

@@ -22,7 +22,9 @@ from tests.unit.simulator.simulated_runs import complaints, simulated
 
 pytestmark = pytest.mark.long
 
-PROMPT = parse({"offline": {"for_s": 30}, "under_min_isr": {"for_s": 30}, "out_of_sync": {"for_s": 60}})
+PROMPT = parse({
+    "offline": {"for_s": 30}, "under_min_isr": {"for_s": 30}, "out_of_sync": {"for_s": 60}, "at_risk": {"for_s": 60},
+})  # fmt: skip
 """The rules as shipped, but for durations that suit a run of two minutes."""
 
 
@@ -41,17 +43,21 @@ def evidence(events: pa.Table, facts: Facts, health: pa.Table) -> Evidence:
     """What the alert rules would read of the lake."""
     kind = events["event_type"]
     simulated = events.filter(pc.equal(kind, "progress")).group_by(["cluster", "source_id", "broker_id"])
+    reported = simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["reported"].names[:4])
     present = events.group_by(["cluster"]).aggregate([("ts", "max")])
     tables = {
         "regressions": facts.hw_regressions,
         "min_isr": facts.partition_hw.filter(pc.field("kind").isin(["freeze", "thaw", "term_start"])),
         "disagreements": facts.partition_hw.filter(pc.field("agreement") == "disagree"),
+        "isr": facts.isr_changes,
         "sync": facts.replica_sync,
         "gaps": facts.telemetry_gaps,
         "health": health,
         "leaderships": events.filter(pc.is_in(kind, pa.array(["leader", "follower", "election"]))),
         "broker_states": events.filter(pc.equal(kind, "broker_state")),
-        "reported": simulated.aggregate([("ts", "max")]).rename_columns(SCHEMAS["reported"].names),
+        "reported": reported.append_column(
+            "holds_s", pa.nulls(len(reported), SCHEMAS["reported"].field("holds_s").type)
+        ),
         "clock": present.rename_columns(SCHEMAS["clock"].names),
     }
     return evidence_of(**{name: table.select(SCHEMAS[name].names) for name, table in tables.items()})
