@@ -80,6 +80,7 @@ def assert_read_in_any_batches(lake, most=(3_000,)):
         assert_read_as_one(lake, job)
 
 
+@pytest.mark.nightly
 def test_a_file_for_each_source_of_a_minute(tmp_path):
     live, _ = clusters()
     for part in slices(live, 60):

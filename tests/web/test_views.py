@@ -131,7 +131,7 @@ def test_a_broker_that_follows_nobody_has_no_lag(lake, ask):
     assert "not known" in page
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.nightly
 def test_many_clusters_are_a_line_each_the_worst_first(lake, ask):
     rows = [health("orders", 0, cluster=f"c{n:03}", offline=n == 70) for n in range(120)]
     write(lake, "partition_health", *rows)

@@ -90,11 +90,13 @@ def test_show(lakes, view):
     assert deleted == plain
 
 
+@pytest.mark.nightly
 def test_whatif(lakes):
     plain, deleted = (hwmark(lake, "whatif", "--lag-max-ms", "1000", "--since", "all") for lake in lakes)
     assert deleted == plain
 
 
+@pytest.mark.nightly
 def test_report(lakes, tmp_path):
     pages = []
     for number, lake in enumerate(lakes):

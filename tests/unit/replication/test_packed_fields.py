@@ -114,7 +114,7 @@ def test_what_a_cluster_does_is_counted_under_its_own_name():
     )
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.nightly
 @pytest.mark.parametrize("names", ["topics", "source_names"])
 def test_more_topics_or_sources_than_20_bits_number(names):
     def facts(known):

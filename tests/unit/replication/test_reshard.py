@@ -66,6 +66,7 @@ def run_with(batches, buckets):
 
 @examples
 @given(HISTORIES, st.integers(0, 1000), st.integers(2, 9), BUCKETS)
+@pytest.mark.nightly
 def test_states_that_are_merged_and_split_go_on_to_equal_facts(cluster, seed, batches, buckets):
     parts = deliver(cluster.rows, Random(seed), batches, repeats=20)
     assert differences(whole(cluster), run_with(parts, buckets)) == {}
