@@ -64,6 +64,7 @@ def as_spark_has_them(spark, events):
     return spark.createDataFrame(events.cast(longs).select(names))
 
 
+@pytest.mark.nightly
 def test_spark_partitioned_by_cluster(spark, tmp_path):
     """Another engine on a local disk: ingest, maintain and drain keep off its table; all that reads it reads it."""
     append, lake = example("PySpark")["append"], tmp_path

@@ -73,6 +73,7 @@ def kept_in(shell, place):
 
 
 @pytest.mark.spark
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="processes are looked at in /proc")
 def test_no_secret_is_in_the_lake_the_output_the_log_or_a_command_line(tmp_path):
     lake, shell = tmp_path / "lake", Shell(tmp_path / "spark.log")
