@@ -29,7 +29,7 @@ from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
 from pipelines.verdict.sources import reports
-from schemas import quality_results, replication_events
+from schemas import alerts, incidents, quality_results, replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,12 +161,15 @@ class _Run:
         )  # fmt: skip
 
     def gone(self) -> Iterator[Result]:
-        """A failed expectation for each table that the job made or has read and that is missing, whole or in part."""
-        made = (replication_events.TABLE, *map(declared, TABLES)) if reconstruction(self.lake).made else ()
+        """A failed expectation for each table that the job made or has read, or that has what was told, and that is
+        missing, whole or in part."""
+        made = [replication_events.TABLE, *map(declared, TABLES)] if reconstruction(self.lake).made else []
+        if self.lake.has_table(incidents.TABLE):  # made of what was told
+            made.append(alerts.TABLE)
         for path in made:
             try:
                 there = self.lake.has_table(path)
-                why = self.lake.missing_files(path) if there else "no such table, though the job made it"
+                why = self.lake.missing_files(path) if there else "no such table, though it was there"
             except Exception as error:
                 why = f"cannot be read: {one_line(error)}"
             if why is not None:

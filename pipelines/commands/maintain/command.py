@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from pipelines.alerting.step import last_step
 from pipelines.commands.progress import libraries_silent
 from pipelines.lake.compaction import compact
 from pipelines.lake.durable_log import checkpoint
 from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import moment, presents
 from pipelines.lake.retention import BRONZE, LAGS, TIMES, remove_older
 from pipelines.lake.roles import hold
 from pipelines.lake.table import open_table
@@ -42,6 +45,7 @@ def maintain(
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
         read, kept, under_way = version_read(place), recorded(place), begun(place)
+        looked = looked_until(place)
         for name in tables():
             on_table(tables()[name].path)
             if not place.has_table(name):
@@ -54,9 +58,23 @@ def maintain(
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))
+            if name in LOOKED_AT and oldest is not None and oldest > looked and any(map(_ROWS.match, done)):
+                done.append("among them rows that no `hwmark check` had looked at, so nothing of them is told")
             if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)
+
+
+_ROWS = re.compile("[1-9][0-9]* rows before")
+LOOKED_AT = {BRONZE, "partition_hw", "isr_changes", "replica_sync", "telemetry_gaps"}
+"""The tables that grow old and that alert rules look at."""
+
+
+def looked_until(lake: Lake) -> datetime:
+    """Up to when (event time) the alerts of every cluster were evaluated; the beginning of time if one never was."""
+    clocks = [by_cluster for by_cluster in last_step(lake).clocks.values() if by_cluster]
+    each = [min((one[cluster] for one in clocks if cluster in one), default=0) for cluster in presents(lake)]
+    return moment(min(each, default=0))
 
 
 def version_read(lake: Lake) -> int | None:

@@ -34,7 +34,12 @@ NEAR = 2.0
 SETTINGS = {"for_s": LASTS, "group_s": 0}
 RULES = parse(
     dict.fromkeys(("offline", "under_min_isr", "out_of_sync"), SETTINGS)
-    | {"controlled_restart": {"limit_s": 0}, "stale_source": {"enabled": False}, "gap": {"enabled": False}}
+    | {
+        "offline": SETTINGS | {"one_replica_s": LASTS},
+        "controlled_restart": {"limit_s": 0},
+        "stale_source": {"enabled": False},
+        "gap": {"enabled": False},
+    }
 )
 RULE_OF = {"critical": "loss", "warning": "unproven_loss", "info": "loss_not_excluded"}
 """By the severity of a verdict: the rule that tells it."""

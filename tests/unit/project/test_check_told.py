@@ -337,6 +337,15 @@ def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lak
     assert (status, "FIRING critical loss" in text, "names column x" in text) == (3, True, True)
 
 
+def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert told(60, ALERT)[0] == 3
+    assert "ops/alerts" not in told(80, CHECK)[1]
+    shutil.rmtree(f"{lake}/ops/alerts")
+    status, text = told(90, CHECK)
+    assert (status, "FAILED ops/alerts table_is_there" in text) == (4, True)
+
+
 def test_a_check_without_a_name_is_refused(lake, told):
     status, text = told(60, "--name", "")
     assert (status, "--name is" in text) == (2, True)

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 
+from pipelines.alerting.evaluate import evaluate
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.data_file import Written
 from pipelines.lake.delta_log import actions
@@ -17,6 +18,8 @@ from pipelines.streaming import dead_files
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import minute_stats, tables
 from tests.unit.project.lakes import at, loss, write
+
+UNSEEN = "among them rows that no `hwmark check` had looked at, so nothing of them is told"
 
 
 def lines(lake, **keep):
@@ -115,7 +118,7 @@ def test_bronze_ages_by_what_the_job_has_read_of_it(lake):
     job_has_read(lake, 0)
     said = lines(str(lake), bronze_days=3, vacuum_hours=0)
     assert said["bronze/replication_events"] == (
-        "1 rows before 2026-08-29 12:00 removed, 3 files into 1, 0 dead files removed"
+        f"1 rows before 2026-08-29 12:00 removed, 3 files into 1, 0 dead files removed, {UNSEEN}"
     )
     assert ages(lake, "replication_events") == [[20, 10, 0], [2 * 86400], [4 * 86400]]
 
@@ -208,6 +211,18 @@ def test_losses_are_kept_when_silver_ages(lake):
     assert ", 1 rows before 2026-08-25 12:00 removed, " in said["silver/partition_hw"]
     assert table(lake, "partition_hw").to_pyarrow_table().num_rows == 1
     assert table(lake, "hw_regressions").to_pyarrow_table().num_rows == 1
+
+
+def test_rows_that_go_before_anybody_looked_are_said(lake):
+    job_has_read(lake, 5)
+    write(lake, "cluster_minute", {"minute": at(0)})
+    write(lake, "partition_hw", {"ts": at(-9 * 86400)}, {"ts": at(0)})
+    assert lines(str(lake), silver_days=7)["silver/partition_hw"].endswith(UNSEEN)
+    write(lake, "partition_hw", {"ts": at(-9 * 86400)})
+    evaluate(str(lake), now=at(1))
+    said = lines(str(lake), silver_days=7)["silver/partition_hw"]
+    assert "rows before" in said
+    assert UNSEEN not in said
 
 
 def test_nothing_ages_unless_asked(lake):
