@@ -34,7 +34,7 @@ def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> I
     now = evaluation.now
     for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
         oldest, cluster = moment(row["oldest"]), row["cluster"]
-        fires = microseconds(not_judged_from(True, oldest, row["limit_s"]))
+        fires = microseconds(not_judged_from(reconstructed=True, oldest=oldest, behind_after_s=row["limit_s"]))
         if fires < now:
             facts = {"words": not_judged(row["judged_once"], oldest)}
             yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)

@@ -147,8 +147,8 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
 
 
 def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
-    """What people say is handled. Of a cluster or an incident that is its losses and silent sources: what else is wrong
-    goes on, unless a note names that alert."""
+    """Return what people say is handled: losses and silent sources of a cluster or an incident, or an alert by its id.
+    What else is wrong goes on."""
     rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
     ended_by_people = {state.alert_id for state in stored if state.rule in LOSSES or state.rule == STALE_SOURCE.name}
     several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}

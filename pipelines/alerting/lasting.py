@@ -59,7 +59,7 @@ FROM ended LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR en
 ORDER BY ALL
 """
 TWICE = 0.75
-"""Of the time that two rounds take: what lasted so long was seen in two rounds running."""
+"""Share of the time of two rounds: what lasted so long was seen in two rounds running."""
 _REPLICA = (
     "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition, "
     "'replica': %s}"

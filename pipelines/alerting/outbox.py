@@ -99,7 +99,7 @@ def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
 
 
 Note = tuple[str, str, str, datetime]
-"""Of what a person says is handled: the cluster, the id of the alert, the words, and when it was said."""
+"""The cluster of an alert that a person says is handled, its id, the words, and when it was said."""
 
 
 def settled(

@@ -108,8 +108,7 @@ def check(
 
 
 def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
-    """What `act` returns, or None if it fails: what comes after is done all the same, and the command fails at its
-    end."""
+    """Return what `act` returns, or None if it fails: the error is kept for the end of the command."""
     try:
         return act()
     except Exception as error:

@@ -79,7 +79,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
-        head = gravest(alerts)
+        head = gravest([one for one in alerts if one.firing] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
     judged = seen.judged.get(state.labels.get("cluster", ""), "")

@@ -21,6 +21,7 @@ from pipelines.streaming.checkpoint.offsets import begun, committed_offset
 from pipelines.streaming.dead_files import recorded, remove_orphans, remove_tombstones
 from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.tables import REWRITTEN, WHOLE
+from pipelines.verdict.words import clock
 from schemas import tables
 
 
@@ -59,7 +60,7 @@ def maintain(
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))
             if name in LOOKED_AT and oldest is not None and oldest > looked and any(map(_ROWS.match, done)):
-                done.append("among them rows that no `hwmark check` had looked at, so nothing of them is told")
+                done.append(f"no `hwmark check` had looked at what is later than {clock(looked)}")
             if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)

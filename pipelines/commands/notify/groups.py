@@ -1,4 +1,4 @@
-"""Which consumer groups read what an incident lost, asked of the cluster that `[watch]` names."""
+"""Asking the cluster that `[watch]` names which consumer groups read what an incident lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Groups:
-    """Asks once for each incident, a round after it was told: a cluster that answers slowly holds up no message."""
+    """Asks once for each incident, a round after it was told: a slow answer holds up later messages, not that one."""
 
     def __init__(self, settings: Settings, lake: Lake, say: Say) -> None:
         self._settings, self._lake, self._say = settings, lake, say

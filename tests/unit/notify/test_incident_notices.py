@@ -84,7 +84,16 @@ def test_what_began_and_was_over_between_two_rounds_is_named(desk):
     desk.clock.pass_(200)
     phone.watch(10, OFFLINE, LOST, over(OFFLINE, 60))
     (told,) = phone.got
+    assert "Runbook: https://wiki/runbooks/loss.md" in told.body
     assert f"; over since {OFFLINE.first_ts + timedelta(seconds=60):%Y-%m-%d %H:%M:%S} UTC" in told.body
+
+
+def test_what_to_type_and_the_runbook_are_of_what_fires(desk):
+    """A graver alert of the incident is over: its runbook stood below a title that does not name it."""
+    phone = Phone(desk)
+    desk.clock.pass_(200)
+    assert phone.watch(10, OFFLINE, UNDER, over(OFFLINE, 60))[0].startswith("UNDER MIN ISR prod: ")
+    assert "runbooks/under_min_isr.md" in phone.got[0].body
 
 
 def test_what_is_raised_and_the_first_loss_are_a_message_each(desk):

@@ -327,10 +327,10 @@ def test_an_error_of_the_suites_is_said_though_an_alert_fires(lake, told, monkey
 def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lake, told, monkeypatch):
     from pipelines.errors import UsageError
 
-    def refused(settings, now, say):
+    def refuse(settings, now, say):
         raise UsageError("check.suites names column x")
 
-    monkeypatch.setattr("pipelines.commands.jobs.check", refused)
+    monkeypatch.setattr("pipelines.commands.jobs.check", refuse)
     assert told(50, ALERT, CHECK)[0] == 2
     write(lake, "hw_regressions", loss(ts=at(30)))
     status, text = told(60, ALERT, CHECK)
