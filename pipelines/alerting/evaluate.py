@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions, waits
 from pipelines.alerting.episodes import states
+from pipelines.alerting.evidence import SCHEMAS
 from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
@@ -109,7 +112,7 @@ def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0)
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    each = conditions(seen.evidence, rules, now, seen.blind)
+    each = conditions({**seen.evidence, "fired": _fired(stored)}, rules, now, seen.blind)
     found = group_conditions(each, rules, stored)
     present = continued(states(found, rules.severities), stored)
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
@@ -130,6 +133,17 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     }
     carried = [*carried_states(found), *unseen]
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
+
+
+def _fired(stored: Iterable[AlertState]) -> pa.Table:
+    rows = [
+        (state.labels.get("cluster"), state.rule, source)
+        for state in latest(stored).values()
+        if state.firing
+        for source in state.names or {None}
+    ]
+    schema = SCHEMAS["fired"]
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
 def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping[str, int]]) -> str | None:

@@ -71,8 +71,11 @@ PARTS = {
     ])),
     # Since when (event time) the watchers of a cluster see nothing of it, and why.
     "blind_watchers": Part(pa.schema([_CLUSTER, ("since", _TIME), ("words", pa.string())])),
-    # When a drain last closed a cluster, and the present of each in event time, as far as it is reconstructed.
-    "closed": Part(pa.schema([_CLUSTER, ("closed", _TIME)])),
+    # Clusters that a drain closed and of which nothing was reported since.
+    "closed": Part(pa.schema([_CLUSTER])),
+    # The alerts that fire as stored, and the sources that they name.
+    "fired": Part(pa.schema([_CLUSTER, ("rule", pa.string()), ("source_id", pa.string())])),
+    # The present of each cluster in event time, as far as it is reconstructed.
     "clock": Part(pa.schema([_CLUSTER, ("clock", _TIME)])),
     # Since when (wall clock) the job has something to read of a cluster, whether any of it was ever reconstructed, and
     # after how long the job is behind.

@@ -54,7 +54,7 @@ SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS f
   CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
-  EXISTS (SELECT 1 FROM closed AS c WHERE c.cluster = who.cluster AND c.closed >= clock) AS closed
+  who.cluster IN (FROM closed) AS closed
 FROM ended LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR ended - ts >= $lasting)
 ORDER BY ALL
 """

@@ -176,7 +176,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         ],
         blind_watchers=blind if rules.of(WATCHER_CUT_OFF).enabled else (),
         reported=[vars(one) for one in sources.reported if one.cluster in known],
-        closed=[{"cluster": c, "closed": ts} for c, ts in sources.closed.items() if c in known],
+        closed=[{"cluster": c} for c in closed & known],
         ended_recordings=[
             {"cluster": c} for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)
         ],
@@ -194,10 +194,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 
 
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
-    """The clusters of which watchers see nothing, since when, and why."""
+    """The clusters of which watchers see nothing, since when, and why; a drain makes none of them see again."""
     limits = Limits()
     found = {
-        cluster: blind_since(told_by_logs(ClusterRecord(cluster, **vars(of)), limits, now), limits, now)
+        cluster: blind_since(told_by_logs(ClusterRecord(cluster, **vars(of) | {"closed": None}), limits, now), limits, now)
         for cluster, of in sorted(reports_of(lake, known, sources).items())
     }
     return [{"cluster": c, "since": blind[0], "words": cut_off(*blind)} for c, blind in found.items() if blind]

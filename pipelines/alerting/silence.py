@@ -9,22 +9,27 @@ from pydantic.dataclasses import dataclass
 from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.restarts import quiet_for
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, LastingSettings, RuleSettings, Seconds
+from pipelines.alerting.state import RECORDING_ENDED
 from pipelines.lake.queries import moment
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import Source
 from schemas.replication_events import WATCHER
 
-# A cluster that a drain has closed after the source's last report is history, not a silent source; nor is a broker
-# silent that was taken out of its cluster, or one that a watcher asks which sees nothing at all.
-_SOURCES = """
-SELECT t.cluster, t.source_id, t.broker_id, t.reported_to, $now - t.reported_to AS silent,
-  coalesce(max(c.closed) >= t.reported_to, false)
-    OR coalesce(bool_or(b.state = 'unregistered' AND b.state_ts >= t.reported_to), false) AS closed
-FROM reported AS t LEFT JOIN closed AS c USING (cluster)
-LEFT JOIN brokers AS b ON b.cluster = t.cluster AND b.broker_id = t.broker_id
-WHERE NOT (starts_with(t.source_id, $watcher) AND t.cluster IN (SELECT cluster FROM blind_watchers))
-GROUP BY t.cluster, t.source_id, t.broker_id, t.reported_to ORDER BY t.cluster, t.source_id
+# A cluster that a drain has closed is history, and nothing in it falls silent; but a drain alone ends nothing that
+# fires: the recording ends a day after the last of it came.
+_OVER = """cluster IN (FROM ended_recordings) AS over,
+  cluster NOT IN (FROM closed) OR ({source} IN (SELECT {fired} FROM fired WHERE rule = $rule)) AS holds"""
+# A broker is not silent that was taken out of its cluster, or one that a watcher asks which sees nothing at all.
+_SOURCES = f"""
+SELECT t.*, $now - t.reported_to AS silent, {_OVER.format(source="(cluster, source_id)", fired="(cluster, source_id)")}
+FROM reported AS t
+WHERE NOT (starts_with(source_id, $watcher) AND cluster IN (SELECT cluster FROM blind_watchers))
+  AND NOT EXISTS (
+    FROM brokers AS b WHERE b.cluster = t.cluster AND b.broker_id = t.broker_id AND b.state = 'unregistered'
+      AND b.state_ts >= t.reported_to)
+ORDER BY cluster, source_id
 """
+_BLIND = f"SELECT *, {_OVER.format(source='cluster', fired='cluster')} FROM blind_watchers ORDER BY cluster"
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -41,16 +46,17 @@ class StaleSettings(RuleSettings):
 def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Open sources that reported nothing for longer, unless their broker is being restarted."""
     limit, now = settings.stale_after_s * SECOND, evaluation.now
-    for row in evaluation.ask(_SOURCES, now=now, watcher=WATCHER):
+    for row in evaluation.ask(_SOURCES, now=now, watcher=WATCHER, rule=name):
         quiet = quiet_for(evaluation.restarts, row["cluster"], [row["broker_id"]])
-        if row["closed"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
+        if not row["holds"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
             continue
-        source, last = row["source_id"], row["reported_to"]
-        yield Condition(name, row["cluster"], "silent", source, source, last, last + limit, last, now, True, row)
+        source, last, open_ = row["source_id"], row["reported_to"], not row["over"]
+        yield Condition(name, row["cluster"], "silent", source, source, last, last + limit, last, now, open_, row)
 
 
 def _sentence(conditions: Sequence[Condition]) -> str:
-    return silence([Source(c.item, c.facts["broker_id"], moment(c.first)) for c in conditions])
+    said = silence([Source(c.item, c.facts["broker_id"], moment(c.first)) for c in conditions])
+    return _ended(conditions) + said
 
 
 STALE_SOURCE = AlertRule(
@@ -60,21 +66,25 @@ STALE_SOURCE = AlertRule(
     _sentence,
     ("reported",),
     About.SOURCES,
-    withdrawn="reports again, closed, or unregistered",
+    withdrawn="reports again, or unregistered",
 )
 
 
 def _cut_off(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Clusters of which every watcher has seen nothing for `for_s` seconds of the wall clock, and no log tells."""
     now = evaluation.now
-    for row in evaluation.ask("SELECT * FROM blind_watchers ORDER BY cluster"):
-        since, cluster = row["since"], row["cluster"]
-        if (fires := since + settings.for_s * SECOND) <= now:
-            yield Condition(name, cluster, "watcher", cluster, "watcher", since, fires, now, now, True, row)
+    for row in evaluation.ask(_BLIND, rule=name):
+        since, cluster, open_ = row["since"], row["cluster"], not row["over"]
+        if row["holds"] and (fires := since + settings.for_s * SECOND) <= now:
+            yield Condition(name, cluster, "watcher", cluster, "watcher", since, fires, now, now, open_, row)
 
 
 def _said(conditions: Sequence[Condition]) -> str:
-    return str(conditions[0].facts["words"])
+    return f"{_ended(conditions)}{conditions[0].facts['words']}"
+
+
+def _ended(conditions: Sequence[Condition]) -> str:
+    return f"{RECORDING_ENDED}, then: " if any(c.facts["over"] for c in conditions) else ""
 
 
 WATCHER_CUT_OFF = AlertRule(
@@ -84,6 +94,6 @@ WATCHER_CUT_OFF = AlertRule(
     _said,
     ("reported", "blind_watchers"),
     About.CLUSTER,
-    withdrawn="a broker answers the watcher again, or the recording was closed",
+    withdrawn="a broker answers the watcher again",
 )
 RULES = (STALE_SOURCE, WATCHER_CUT_OFF)

@@ -10,7 +10,7 @@ from pipelines.alerting.evidence import SCHEMAS, evidence_of
 from pipelines.alerting.rules import AlertRules
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-_TIMES = ("ts", "last_event_ts", "reported_to", "closed", "clock", "oldest", "sent_at", "episode")
+_TIMES = ("ts", "last_event_ts", "reported_to", "clock", "oldest", "sent_at", "episode")
 _PARTITION = {"topic": "orders", "topic_id": "T" * 22, "partition": 0}
 
 

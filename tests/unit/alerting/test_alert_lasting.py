@@ -182,7 +182,7 @@ def test_offline_is_told_at_once_but_of_one_replica(ar, clock, fires):
 
 @pytest.mark.parametrize(("clock", "fires"), [(349, False), (350, True)])
 def test_offline_at_the_end_of_a_recording_that_was_closed_is_told_after_five_minutes(clock, fires):
-    rows = {"leaderships": [led(0, 1, 0), led(50, -1, 1)], "health": [{"ar": [1, 2]}], "closed": [{"closed": clock}]}
+    rows = {"leaderships": [led(0, 1, 0), led(50, -1, 1)], "health": [{"ar": [1, 2]}], "closed": [{}]}
     assert [one[:2] for one in states(evidence(clock, **rows))] == [("offline", "firing")] * fires
 
 

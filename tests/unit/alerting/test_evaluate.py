@@ -133,13 +133,36 @@ def test_a_revised_verdict_withdraws_its_alert(lake):
     assert (alert.state, alert.summary.endswith("(found no more)")) == ("resolved", True)
 
 
-def test_a_silent_source_fires_and_a_drain_resolves_it(lake):
+def test_a_source_that_reports_again_is_well(lake):
     put(lake, replication_events, progress(0))
     assert evaluate(lake, now=at(300)) == []
     assert [(a.rule, a.state) for a in evaluate(lake, now=at(301))] == [("stale_source", "firing")]
+    put(lake, replication_events, progress(302))
+    (alert,) = evaluate(lake, now=at(303))
+    assert (alert.state, alert.summary.endswith("(reports again, or unregistered)")) == ("resolved", True)
+
+
+@pytest.mark.parametrize("source", ["broker-1/server.log", "watcher/1"])
+def test_a_drain_alone_ends_no_silence_that_fires(lake, source):
+    """It keeps one from beginning: a recording that is drained as it is read has no silent source."""
+    put(lake, replication_events, progress(0, source))
+    (fires,) = evaluate(lake, now=at(400))
     put(lake, replication_events, progress(0, "hwmark/drain", "closed"))
-    (alert,) = evaluate(lake, now=at(302))
-    assert (alert.state, alert.summary.endswith("(reports again, closed, or unregistered)")) == ("resolved", True)
+    assert [(a.episode, a.state) for a in evaluate(lake, now=at(401))] == [(fires.episode, "firing")]
+    arrived = DeltaTable(f"{lake}/{replication_events.TABLE.path}").history()[0]["timestamp"] / 1000 - at(0).timestamp()
+    (alert,) = (a for a in evaluate(lake, now=at(arrived + 86_400 + 1)) if a.rule != "job_behind")
+    assert (alert.episode, alert.state, alert.labels["end"]) == (fires.episode, "resolved", "recording ended")
+    assert "recording ended, then: " in alert.summary
+    assert [a.rule for a in evaluate(lake, now=at(arrived + 86_400 + 2))] == ["job_behind"]
+
+
+def test_a_drain_closes_no_source_of_a_cluster_that_goes_on(lake):
+    put(lake, replication_events, progress(0), progress(0, "broker-2/server.log"))
+    put(lake, replication_events, progress(0, "hwmark/drain", "closed"))
+    assert evaluate(lake, now=at(400)) == []
+    put(lake, replication_events, progress(450, "broker-2/server.log"))
+    (alert,) = evaluate(lake, now=at(500))
+    assert (alert.rule, alert.names) == ("stale_source", {"broker-1/replication.log"})
 
 
 def test_rules_come_from_a_file(lake, tmp_path):
