@@ -40,8 +40,11 @@ def evaluate(
     interval_s: float = 0,
     storage_options: StorageOptions | None = None,
     wait_s: float = 30,
+    write: bool = True,
 ) -> list[AlertState]:
     """Every alert that fires, and those that this evaluation resolved; `ops/alerts`, `ops/incidents` get what is new.
+
+    Without `write` the lake stays as it is.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
     `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
@@ -49,7 +52,7 @@ def evaluate(
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
     place, now = Lake(lake, storage_options or {}), now or datetime.now(UTC)
-    found = evaluate_all(place, load(rules_file), now, interval_s, wait_s=wait_s)[0]
+    found = evaluate_all(place, load(rules_file), now, interval_s, wait_s=wait_s, write=write)[0]
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
 
@@ -140,7 +143,7 @@ def _fired(stored: Iterable[AlertState]) -> pa.Table:
         (state.labels.get("cluster"), state.rule, source)
         for state in latest(stored).values()
         if state.firing
-        for source in state.names or {None}
+        for source in state.names or {""}
     ]
     schema = SCHEMAS["fired"]
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)

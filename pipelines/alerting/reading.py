@@ -196,10 +196,11 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
     """The clusters of which watchers see nothing, since when, and why; a drain makes none of them see again."""
     limits = Limits()
-    found = {
-        cluster: blind_since(told_by_logs(ClusterRecord(cluster, **vars(of) | {"closed": None}), limits, now), limits, now)
+    records = (
+        ClusterRecord(cluster, **vars(of) | {"closed": None})
         for cluster, of in sorted(reports_of(lake, known, sources).items())
-    }
+    )
+    found = {one.cluster: blind_since(told_by_logs(one, limits, now), limits, now) for one in records}
     return [{"cluster": c, "since": blind[0], "words": cut_off(*blind)} for c, blind in found.items() if blind]
 
 

@@ -65,6 +65,7 @@ def check(
     from pipelines.alerting.step import News, Told, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.roles import RoleHeld
     from pipelines.quality.results import failed_since
     from schemas import quality_results
 
@@ -82,7 +83,10 @@ def check(
     with working("check", each=False) as say:
         summary = _going_on(lambda: jobs.check(settings, now, say), wrong)
     echo("\n".join(summary.lines() if summary else ()))
+    wrong += [summary.unwritten] if summary and summary.unwritten else []
     states = _going_on(lambda: jobs.alerts(settings, now), wrong)
+    if states is None and not isinstance(wrong[-1], RoleHeld):  # the disk may be full
+        states = _going_on(lambda: jobs.alerts(settings, now, write=False), wrong)
     # Read once: what another process writes from here on is not told yet.
     rows = _going_on(lambda: read_states(place), wrong)
     judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
@@ -90,7 +94,8 @@ def check(
     for failed in earlier:
         echo(failed)
     unmet = bool(earlier or (summary and summary.failed))
-    severities = set[str]() if states is None else _tell(states, untold(rows or (), before) if since_last else News())
+    shown = None if states is None else [state for state in states if since_last or state.firing]
+    severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:

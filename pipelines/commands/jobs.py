@@ -147,8 +147,8 @@ def clock_off(settings: Settings, now: datetime) -> str | None:
     return found(Lake(settings.lake.path, settings.lake.storage_options), now)
 
 
-def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertState]:
-    """What fires, and what this evaluation resolved; `now` is the wall clock."""
+def alerts(settings: Settings, now: datetime | None = None, *, write: bool = True) -> Sequence[AlertState]:
+    """What fires, and what this evaluation resolved by `now` of the wall clock; only with `write` in the lake, too."""
     from pipelines.alerting.evaluate import evaluate
 
     return evaluate(
@@ -157,4 +157,5 @@ def alerts(settings: Settings, now: datetime | None = None) -> Sequence[AlertSta
         now=now,
         interval_s=settings.run.interval,
         storage_options=settings.lake.storage_options,
+        write=write,
     )

@@ -70,7 +70,10 @@ def check(
         results += run.gone()
         summary = CheckSummary(run_ts, results, run.run_id, theirs.data_docs)
         held.check()
-        run.lake.append(quality_results.TABLE, summary.to_arrow())
+        try:
+            run.lake.append(quality_results.TABLE, summary.to_arrow())
+        except Exception as error:  # a full disk, which is no reason to tell nothing
+            return replace(summary, unwritten=error)
     return summary
 
 
@@ -198,12 +201,12 @@ class _Run:
 
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
-        """Every source: reported_to, and silent_s, None where its cluster was closed after that, or it was handled."""
+        """Every source: reported_to, and silent_s, None where its cluster has ended, or it was handled."""
         handled = handled_sources(read_states(self.lake))
         bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
         for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
+            closed = seen.closed is not None and all(one.reported_to <= seen.closed for one in seen.sources)
             for source in seen.sources:
-                closed = seen.closed is not None and seen.closed >= source.reported_to
                 over = closed or (cluster, source.source_id) in handled
                 silent_s = None if over else (self.now - source.reported_to).total_seconds()
                 row = {"cluster": cluster, "source_id": source.source_id, "silent_s": silent_s}

@@ -42,6 +42,8 @@ class CheckSummary:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     data_docs: str | None = None
     """Where Great Expectations' own page is of how the user's suites came out, where one was wanted."""
+    unwritten: Exception | None = None
+    """Why `ops/quality_results` did not get it, where it did not."""
 
     @property
     def failed(self) -> list[Result]:

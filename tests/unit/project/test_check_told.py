@@ -72,7 +72,8 @@ def test_what_fired_and_was_over_between_two_checks_is_told_once_to_each_name(la
 def test_the_present_alone_tells_nobody(lake, told):
     write(lake, "hw_regressions", loss(ts=at(30)))
     assert told(60, ALERT, "--now")[0] == 3
-    assert told(70 + 86_400, ALERT, "--now")[0] == 0
+    status, text = told(70 + 86_400, ALERT, "--now")
+    assert (status, "loss" in text.splitlines()[-1]) == (0, False), "what is over is not of now"
     assert told(80 + 86_400, ALERT)[0] == 3, "it fired before, and is told to that name for the first time"
     assert told(90 + 86_400, ALERT)[0] == 0
 
@@ -153,11 +154,22 @@ def test_results_that_found_no_room_end_no_alert(lake, told, monkeypatch):
     monkeypatch.setattr(Lake, "append", full)
     status, text = told(60, ALERT, CHECK)
     assert (status, "FIRING critical loss" in text) == (3, True)
+    assert "FAILED silver/telemetry_gaps no_gaps" in text
     status, text = told(70)
     assert (status, text.splitlines()[-1]) == (
         1,
         "hwmark: no space left on device: lake: free some space and run it again",
     )
+
+
+def test_what_fires_is_told_though_the_disk_is_full(lake, told, monkeypatch):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    monkeypatch.setattr("pipelines.alerting.evaluate.take_step", _full)
+    for _ in range(2):
+        status, text = told(60, ALERT)
+        assert (status, "FIRING critical loss" in text) == (3, True)
+        assert text.splitlines()[-1] == "hwmark: no space left on device: lake: free some space and run it again"
+    assert told(60)[0] == 1
 
 
 def test_an_expectation_that_raises_has_failed_and_ends_nothing_else(lake, told, monkeypatch):
