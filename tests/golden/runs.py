@@ -17,12 +17,12 @@ from generators.recordings import traces
 from generators.simulator.cluster.simulation import RestingFetches, Simulation
 from generators.simulator.telemetry.faults import strike
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules
 from pipelines.settings import Simulate
+from tests.simulated.truth_differences import rules_of
 
 RUNS = Path(__file__).parent / "runs.json"
 

@@ -18,9 +18,9 @@ from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from generators.simulator.truth.tables import Truth
 from pipelines.replication import replay
+from tests.simulated.truth_differences import rules_of
 
 A, B, C = (3, 1, 2), (1, 2, 3), (2, 3, 1)
 """How topics of three replicas were assigned."""

@@ -12,13 +12,13 @@ from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.tables import KINDS
+from tests.simulated.truth_differences import rules_of
 from tests.streaming.shell import added_up, same_rows
 
 FAULTS = ("4s kill 1 for 12s", "20s throttle 3 to 1 for 8s", "30s rolling-restart for 2s every 6s")

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from pipelines.replication import Facts, replay
+from tests.simulated.truth_differences import rules_of
 
 Row = dict[str, Any]
 LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")

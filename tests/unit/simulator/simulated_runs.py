@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from generators.simulator.cluster.simulation_event import Observer
 from generators.simulator.telemetry.rows import FULL, Telemetry
-from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Facts, Rules, replay
 from pipelines.settings import Simulate
+from tests.simulated.truth_differences import differences, rules_of
 from tests.unit.simulator.informed_leaders import InformedLeaders
 from tests.unit.simulator.random_runs import begin
 

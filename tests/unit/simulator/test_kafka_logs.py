@@ -17,8 +17,8 @@ from generators.recordings import traces
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from pipelines.replication import replay
+from tests.simulated.truth_differences import rules_of
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
 pytestmark = pytest.mark.long

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from generators.simulator.truth.compare import rules_of
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Facts, replay
 from pipelines.settings import Simulate
+from tests.simulated.truth_differences import rules_of
 from tests.unit.replication.bronze import last_rows
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 from tests.unit.simulator.random_runs import KINDS, RECENT, again, begin, clocks_right, command, run_of, seeds

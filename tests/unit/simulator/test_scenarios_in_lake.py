@@ -7,9 +7,9 @@ import pytest
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios import SCENARIOS, play
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import differences
 from generators.simulator.truth.tables import Truth
 from pipelines.replication import Facts, Rules, replay
+from tests.simulated.truth_differences import differences
 
 CAREFUL = {"cutting-at-the-hw-2": ["stale_leader_hw of orders-0 in epoch 1, HW 2 -> 1, is missing"]}
 """Both brokers stop uncleanly there: a power failure could have taken its last rows. A loss is not excluded."""

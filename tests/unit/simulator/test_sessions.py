@@ -12,10 +12,10 @@ from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import rules_of
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.replication import replay
+from tests.simulated.truth_differences import rules_of
 from tests.streaming.shell import same_rows
 from tests.unit.simulator.random_runs import RECENT, command, run_of, seeds
 

@@ -9,7 +9,6 @@ import pytest
 
 from generators.simulator.telemetry import tiles
 from generators.simulator.telemetry.tiles import PHASE
-from generators.simulator.truth.compare import differences, rules_of
 from pipelines.commands.simulate.plan import plan, tiled
 from pipelines.commands.simulate.run import run
 from pipelines.commands.simulate.sinks import bronze_sink
@@ -17,6 +16,7 @@ from pipelines.lake.bronze import read_events
 from pipelines.replication import replay
 from pipelines.replication.facts.tables import Facts
 from pipelines.settings import Simulate
+from tests.simulated.truth_differences import differences, rules_of
 from tests.unit.simulator.simulated_runs import complaints
 
 PARTITIONS, TILES = 31, 4

@@ -17,12 +17,12 @@ from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.telemetry.levels import INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
-from generators.simulator.truth.compare import differences, rules_of
 from generators.simulator.truth.falls import Falls
 from generators.simulator.truth.tables import Truth, write
 from pipelines.replication import Facts, replay
 from schemas import truths
 from schemas.declaration import differences as schema_differences
+from tests.simulated.truth_differences import differences, rules_of
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
 pytestmark = pytest.mark.long
