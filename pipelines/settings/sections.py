@@ -178,7 +178,6 @@ class Simulate(_Section):
     faults: str = ""
     fault: list[str] = []
     rates: dict[str, float] = {}
-    spoil: dict[str, float] = {}
     level: Literal[3, 2, 0] = 3
     second_file: bool = False
     fetch_every_ms: Annotated[int, Field(ge=0)] = 0

@@ -15,13 +15,13 @@ from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.tailing.coalesce import longest
 from generators.recordings import traces
 from generators.simulator.cluster.simulation import RestingFetches, Simulation
-from generators.simulator.telemetry.faults import strike
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.commands.simulate.run import run
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules
 from pipelines.settings import Simulate
+from tests.simulated.telemetry_damage import Rates, strike
 from tests.simulated.truth_differences import rules_of
 
 RUNS = Path(__file__).parent / "runs.json"
@@ -60,8 +60,8 @@ class Memory:
 
     summary = ""
 
-    def __init__(self, planned: Plan | None = None) -> None:
-        self._planned = planned
+    def __init__(self, planned: Plan | None = None, damage: Rates | None = None) -> None:
+        self._planned, self._damage = planned, damage
         self._pieces: list[pa.Table] = []
 
     def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
@@ -80,9 +80,9 @@ class Memory:
     @property
     def events(self) -> pa.Table:
         events = pa.concat_tables(self._pieces)
-        if self._planned is None or self._planned.spoil is None:
+        if self._planned is None or self._damage is None:
             return events
-        return strike(events, self._planned.spoil, self._planned.settings.seed).events
+        return strike(events, self._damage, self._planned.settings.seed).events
 
 
 @cache
@@ -91,7 +91,7 @@ def simulated() -> dict[str, SimulatedRun]:
     found = {}
     for one in json.loads(RUNS.read_text()):
         planned = plan(Simulate(**one["simulate"]))
-        memory = Memory(planned)
+        memory = Memory(planned, Rates(**one["damage"]) if "damage" in one else None)
         outcome = run(planned, memory, lambda words: None)
         found[one["name"]] = SimulatedRun(
             memory.events, rules_of(planned.settings, **one["rules"]), outcome.truth or {}

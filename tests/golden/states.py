@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from generators.simulator.telemetry.faults import arrivals
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
 from pipelines.replication.facts.tables import Facts
@@ -20,6 +19,7 @@ from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.telemetry.coverage import coverage
 from tests.golden.canonical import Output, canonical, framed, of_facts
 from tests.golden.runs import recorded, simulated
+from tests.simulated.telemetry_damage import arrivals
 from tests.unit.replication import bronze
 from tests.unit.replication import history_cases as cases
 

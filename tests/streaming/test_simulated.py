@@ -10,7 +10,6 @@ from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
-from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
@@ -18,6 +17,7 @@ from pipelines.replication import Facts, replay
 from pipelines.streaming.job import run
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.tables import KINDS
+from tests.simulated.telemetry_damage import arrivals, by_source, deliveries, duplicate
 from tests.simulated.truth_differences import rules_of
 from tests.streaming.shell import added_up, same_rows
 

@@ -43,19 +43,17 @@ class Way(NamedTuple):
             raise UsageError(f"--out {self.out} is for --format kafka-logs; events go to --lake")
 
 
-def numbers(flag: str, given: Sequence[str] | None) -> dict[str, float] | None:
-    """`["kill=0.1"]` of a flag as `{"kill": 0.1}`. Raises UsageError."""
-    return None if given is None else dict(_number(flag, text) for text in given)
+def numbers(rates: Sequence[str] | None) -> dict[str, float] | None:
+    """`["kill=0.1"]` of --rate as `{"kill": 0.1}`. Raises UsageError."""
+    return None if rates is None else dict(_number(text) for text in rates)
 
 
-def _number(flag: str, text: str) -> tuple[str, float]:
+def _number(text: str) -> tuple[str, float]:
     kind, _, number = text.partition("=")
     try:
         return kind, float(number)
     except ValueError:
-        raise UsageError(
-            f"--{flag} {text} is not KIND=NUMBER, such as {'kill' if flag == 'rate' else 'loss'}=0.1"
-        ) from None
+        raise UsageError(f"--rate {text} is not KIND=NUMBER, such as kill=0.1") from None
 
 
 def show_list(echo: Echo) -> None:
@@ -97,8 +95,6 @@ def simulate(settings: Settings, given: Mapping[str, Any], way: Way, echo: Echo)
             f"topics {settings.simulate.topics} says how many partitions there are: leave out --partitions"
         )
     planned = plan(settings.simulate)
-    if way.out is not None and planned.spoil is not None:
-        raise UsageError("--spoil is for events, not for --format kafka-logs: leave it out")
     if way.out is not None and planned.fetch_every_ms:
         raise UsageError("--fetch-every-ms is for events: a broker's log has every fetch, so leave it out")
     planned = _tiled(planned, way)

@@ -42,10 +42,6 @@ def simulate(
     rate: Annotated[
         list[str] | None, typer.Option(metavar="KIND=N", help="Faults by chance, so many a minute; again for more.")
     ] = None,
-    spoil: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KIND=SHARE", help="Telemetry lost, late, ... on its way; again for more."),
-    ] = None,
     level: Annotated[
         int | None, typer.Option(metavar="3|2|0", help="The telemetry level: 3 full TRACE, 2 lean, 0 INFO.")
     ] = None,
@@ -90,7 +86,7 @@ def simulate(
         "seed": seed, "cluster": cluster, "brokers": brokers, "racks": racks, "topics": topics,
         "partitions": partitions, "duration": duration, "version": version, "load": load,
         "faults": faults, "fault": fault,
-        "rates": command.numbers("rate", rate), "spoil": command.numbers("spoil", spoil), "level": level,
+        "rates": command.numbers(rate), "level": level,
         "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
     way = command.Way(format.value, out, lake is not None, truth, tiles)

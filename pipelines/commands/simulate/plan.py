@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -18,7 +18,6 @@ from generators.simulator.faults import script as faults
 from generators.simulator.faults.forms import nearest_version
 from generators.simulator.faults.injection import ROLLING
 from generators.simulator.faults.script import SHAPES, Fault
-from generators.simulator.telemetry.faults import Rates
 from pipelines.errors import UsageError, nearest
 
 if TYPE_CHECKING:
@@ -42,8 +41,6 @@ class Plan:
     faults: tuple[Fault, ...]
     seconds: float
     level: int
-    spoil: Rates | None = None
-    """Damage to its telemetry on the way; None for none."""
     fetch_every_ms: int = 0
     """Interval (ms) of rows for fetches that change nothing; 0: every one has a row."""
     second_file: bool = False
@@ -105,7 +102,6 @@ def plan(section: Simulate) -> Plan:
         tuple(wrong),
         section.duration,
         section.level,
-        _spoil(section.spoil),
         every,
         section.second_file,
     )
@@ -231,17 +227,6 @@ def _faults(section: Simulate, settings: Settings) -> list[Fault]:
     rates = (faults.content(file).get("rates", {}) if file else {}) | section.rates
     by_chance = chance.drawn(settings, faults.rates(rates, chance.DRAWS), section.duration, section.seed)
     return faults.checked([*written, *by_chance], settings)
-
-
-def _spoil(shares: Mapping[str, float]) -> Rates | None:
-    """Shares of rows by the fields of Rates."""
-    known = [field.name for field in fields(Rates)]
-    for kind, share in shares.items():
-        if kind not in known:
-            raise UsageError(f"telemetry cannot be spoilt by {kind!r}; {nearest(kind, known)}")
-        if not 0 <= share <= 1:
-            raise UsageError(f"spoil {kind}={share} is no share; the nearest allowed is {1 if share > 1 else 0}")
-    return Rates(**shares) if shares else None
 
 
 def _fetch_every(section: Simulate) -> int:

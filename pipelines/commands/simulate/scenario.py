@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.simulator.clients import load
@@ -11,7 +10,6 @@ from generators.simulator.faults.chance import DRAWS
 from generators.simulator.faults.script import SHAPES, usage
 from generators.simulator.scenarios import SCENARIOS, Performance, Scenario, play
 from generators.simulator.scenarios.explain import lines
-from generators.simulator.telemetry.faults import Rates
 from pipelines.commands.simulate.run import watch
 from pipelines.commands.simulate.sinks import Sink
 from pipelines.errors import UsageError, nearest
@@ -86,4 +84,3 @@ def listed() -> Iterator[str]:
     yield "  acks=0|1|all, hot=1.1 (Zipf), tick=100ms; bursts: every=10s, length=2s; wave: period=24h, low=0.1"
     yield f"  producers=3 (they send again what failed), by={'|'.join(load.PARTITIONERS)}, idempotence=on|off"
     yield "By chance (--rate KIND=N, a minute): " + ", ".join(DRAWS)
-    yield "To its telemetry (--spoil KIND=SHARE, of rows): " + ", ".join(field.name for field in fields(Rates))

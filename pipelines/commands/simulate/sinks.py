@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from generators.simulator.cluster.settings import NEVER, SECOND
-from generators.simulator.telemetry.faults import Rates, strike
 from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Drained, Telemetry
 from generators.simulator.telemetry.tiles import Tiles
@@ -90,11 +88,11 @@ class BronzeSink:
 
     def flush(self) -> None:
         for events in self._made(self._telemetry.drain_timed(), self._simulation.event_queue.now):
-            self._take(events)
+            self._write(events)
 
     def close(self) -> None:
         for events in self._made(self._telemetry.close_timed(), NEVER):
-            self._take(events)
+            self._write(events)
 
     @property
     def summary(self) -> str:
@@ -116,9 +114,6 @@ class BronzeSink:
             yield pa.concat_tables(self._small)
             self._small, self._committed = [], until
 
-    def _take(self, events: pa.Table) -> None:
-        self._write(events)
-
     def _write(self, events: pa.Table) -> None:
         from pipelines.lake.bronze import append_events
 
@@ -129,40 +124,11 @@ class BronzeSink:
             self._sources.update(events["source_id"].unique().to_pylist())
 
 
-class SpoiledBronzeSink(BronzeSink):
-    """The same with damage to telemetry on its way; it is written at the end."""
-
-    def __init__(self, rates: Rates, seed: int, *place: Any) -> None:
-        super().__init__(*place)
-        self._rates, self._seed = rates, seed
-        self._pieces: list[pa.Table] = []
-        self._struck: Counter[str] = Counter()
-
-    def close(self) -> None:
-        import pyarrow as pa
-
-        super().close()
-        events, done = strike(pa.concat_tables(self._pieces), self._rates, self._seed)
-        size = max(1, -(-len(events) // max(1, len(self._pieces))))
-        for start in range(0, len(events), size):
-            self._write(events.slice(start, size))
-        self._struck.update(done["fault"].to_pylist())
-
-    @property
-    def summary(self) -> str:
-        struck = ", ".join(f"{fault.replace('_', ' ')} {n:,}" for fault, n in sorted(self._struck.items()))
-        return super().summary + (f" ({struck})" if struck else "")
-
-    def _take(self, events: pa.Table) -> None:
-        self._pieces.append(events)
-
-
 def bronze_sink(plan: Plan, lake: str, storage_options: Mapping[str, str] | None = None) -> BronzeSink:
     """A sink for the telemetry of a plan. Raises UsageError where the lake has a simulated cluster of that name."""
     settings = plan.settings
     tiles = Tiles(plan.tiles, plan.sizes, plan.alike, settings.seed) if plan.tiles > 1 else None
-    place = lake, settings.cluster, storage_options, plan.fetch_every_ms, plan.second_file, tiles
-    return SpoiledBronzeSink(plan.spoil, settings.seed, *place) if plan.spoil else BronzeSink(*place)
+    return BronzeSink(lake, settings.cluster, storage_options, plan.fetch_every_ms, plan.second_file, tiles)
 
 
 def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | None = None) -> str:

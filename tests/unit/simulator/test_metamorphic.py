@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.simulator.telemetry.faults import arrivals, by_source, deliveries, duplicate
 from pipelines.replication import Facts, Reconstructor, Rules, replay
+from tests.simulated.telemetry_damage import arrivals, by_source, deliveries, duplicate
 from tests.streaming.shell import added_up, same_rows
 from tests.unit.simulator.random_runs import again, clocks_right, run_of, seeds
 from tests.unit.simulator.simulated_runs import SimulatedRun, simulated

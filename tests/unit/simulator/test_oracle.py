@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from generators.simulator.telemetry.faults import lose
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
+from tests.simulated.telemetry_damage import lose
 from tests.simulated.truth_differences import rules_of
 from tests.unit.simulator.informed_leaders import InformedLeaders
 from tests.unit.simulator.oracle import findings, shown, within

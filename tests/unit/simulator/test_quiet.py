@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.simulator.telemetry.faults import restart_sources
 from pipelines.alerting.evidence import SCHEMAS, Evidence, evidence_of
 from pipelines.alerting.rules import parse
 from pipelines.replication import Facts, Reconstructor, Rules
 from pipelines.settings import Simulate
+from tests.simulated.telemetry_damage import restart_sources
 from tests.unit.alerting.evidence_rows import alert_states
 from tests.unit.simulator.random_runs import command, seeds
 from tests.unit.simulator.simulated_runs import complaints, simulated

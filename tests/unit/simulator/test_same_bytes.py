@@ -33,7 +33,6 @@ LOADS = [
 ]
 RUNS = {
     "a cluster": ["--lake", "lake", "--truth", "truth", *CLUSTER, *LOADS],
-    "one with telemetry spoilt": ["--lake", "lake", "--spoil", "loss=0.01", "--spoil", "restarts=0.001", *CLUSTER],
     "log files": ["--format", "kafka-logs", "--out", "logs", "--level", "2", *CLUSTER],
     "tiles": ["--lake", "lake", "--truth", "truth", "--partitions", "501", "--brokers", "5",
               "--duration", "9s", "--fault", "5s stop 2 for 1s"],

@@ -121,16 +121,6 @@ def test_the_level_is_that_of_its_sources():
     assert "fetch" not in events["event_type"].to_pylist()
 
 
-def test_telemetry_can_be_spoilt_on_its_way():
-    clean = said(*SHORT, "--lake", "clean")
-    text = said(*SHORT, "--lake", "lake", "--spoil", "loss=0.01", "--spoil", "duplicates=0.05")
-    found = re.search(r"([\d,]+) events of 4 sources \(duplicate ([\d,]+), lose ([\d,]+)\)", text)
-    events, repeated, lost = (int(number.replace(",", "")) for number in found.groups())
-    assert len(read_events("clean")) + repeated - lost == events == len(read_events("lake"))
-    assert min(repeated, lost) > 0
-    assert clean.splitlines()[2:] == text.splitlines()[2:]
-
-
 def test_fetches_that_change_nothing_can_have_few_rows_and_the_truth_stays_the_same():
     words = ("--duration", "20s", "--partitions", "9", "--load", "steady:5", "--fault", "9s kill 1 for 5s")
     for lake, every in (("all", "0"), ("few", "5000")):
@@ -172,9 +162,6 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--rate", "kill"], "--rate kill is not KIND=NUMBER"),
         (["--rate", "kil=1"], "'kil' does not come by chance; did you mean kill?"),
         (["--rate", "kill=-1"], "the rate kill=-1.0 is no number of times a minute; the nearest allowed is 0"),
-        (["--spoil", "loss"], "--spoil loss is not KIND=NUMBER, such as loss=0.1"),
-        (["--spoil", "los=0.1"], "telemetry cannot be spoilt by 'los'; did you mean loss?"),
-        (["--spoil", "loss=2"], "spoil loss=2.0 is no share; the nearest allowed is 1"),
         (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
         (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
         (["--explain"], "needs --scenario"),
@@ -239,12 +226,12 @@ def test_a_scenario_can_be_read_from_log_files_too():
 
 
 def test_many_partitions_are_made_of_tiles():
-    text = said(*MANY, "--lake", "lake", "--fault", "2s kill 1 for 1s", "--spoil", "loss=0.001", "--truth", "truth")
+    text = said(*MANY, "--lake", "lake", "--fault", "2s kill 1 for 1s", "--truth", "truth")
     assert text.startswith("simulated: 3 brokers, 501 partitions, 5 s")
     assert "2 tiles of 251 partitions; the truth is per tile, and this is that of the first:" in text
     assert "1 fault: 2s kill 1 for 1s" in text
     events = read_events("lake")
-    assert f"{len(events):,} events of 4 sources (lose " in text
+    assert f"{len(events):,} events of 4 sources, in " in text
     assert set(events["partition"].to_pylist()) == set(range(-1, 501))
     true = DeltaTable("truth/truth_hw").to_pyarrow_table()["partition"].to_pylist()
     assert set(true) == set(range(0, 501, 2))

@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.simulator.cluster.settings import MS, START, Settings
-from generators.simulator.telemetry import faults
-from generators.simulator.telemetry.corruption import NAMES, WRITABLE, corrupted
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.events.row_rules import split
+from tests.simulated import telemetry_damage as faults
+from tests.simulated.broken_rows import NAMES, WRITABLE, corrupted
 from tests.unit.simulator.simulation_events import event
 
 SEED = 7

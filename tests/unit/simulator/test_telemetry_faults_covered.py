@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from generators.simulator.telemetry.faults import (
+from pipelines.replication import Facts, Reconstructor, Rules, replay
+from pipelines.settings import Simulate
+from tests.simulated.telemetry_damage import (
     arrivals,
     corrupt,
     deliveries,
@@ -26,8 +28,6 @@ from generators.simulator.telemetry.faults import (
     lose,
     restart_sources,
 )
-from pipelines.replication import Facts, Reconstructor, Rules, replay
-from pipelines.settings import Simulate
 from tests.unit.simulator.random_runs import command, run_of, seeds
 from tests.unit.simulator.simulated_runs import SimulatedRun, simulated
 

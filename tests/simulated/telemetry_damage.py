@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.simulator.cluster.settings import MS
-from generators.simulator.telemetry.corruption import DRAWN, corrupted
+from tests.simulated.broken_rows import DRAWN, corrupted
 
 I64 = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
