@@ -11,12 +11,12 @@ from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from pipelines.commands.show.tables import as_table
 from pipelines.commands.simulate.plan import plan
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles
 from pipelines.replication import Rules
 from pipelines.settings import Simulate
 from pipelines.setup import jars_dir
 from tests.bench.engines import size_of
 from tests.bench.processes import cpu_seconds
+from tests.simulated.kafka_logs import LogFiles
 
 COALESCE_MS = longest(Rules().lag_max_ms)
 READINGS = {

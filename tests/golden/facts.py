@@ -10,12 +10,13 @@ from generators.simulator.scenarios import SCENARIOS
 from pipelines.commands.simulate import scenario
 from pipelines.commands.simulate.plan import TILE, plan, tiled
 from pipelines.commands.simulate.run import run
-from pipelines.commands.simulate.sinks import LogFiles, bronze_sink
+from pipelines.commands.simulate.sinks import bronze_sink
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
 from tests.golden.canonical import Output, as_json, canonical, framed, of_facts
 from tests.golden.runs import Memory, in_order, recorded, simulated
+from tests.simulated.kafka_logs import LogFiles
 
 
 def logs() -> Iterator[Output]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,13 +10,6 @@ import typer
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of
 from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
-
-
-class Output(StrEnum):
-    """How the telemetry of the simulated cluster is written."""
-
-    events = "events"
-    kafka_logs = "kafka-logs"
 
 
 def simulate(
@@ -49,10 +41,6 @@ def simulate(
         int | None, typer.Option(metavar="N", help="Report fetches that change nothing only so often; 0: each.")
     ] = None,
     truth: Annotated[Path | None, typer.Option(metavar="DIR", help="What really happened, as Delta tables.")] = None,
-    format: Annotated[
-        Output, typer.Option(help="Events into the lake, or broker log files into --out.")
-    ] = Output.events,
-    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Where log files go.")] = None,
     tiles: Annotated[
         bool, typer.Option(help="Above 500 partitions simulate a share of them, and copy it; else each, slowly.")
     ] = True,
@@ -73,7 +61,6 @@ def simulate(
       hwmark simulate --brokers 60 --partitions 100000 --load steady:100000 --cluster large --lake lake
       hwmark simulate --lake lake --load bursts:500,acks=all,producers=3,by=key,hot=1.1 --fault "20s kill 1 for 9s"
       hwmark simulate --lake lake --partitions 400 --fetch-every-ms 10000 --fault "9s kill 1 for 9s"
-      hwmark simulate --format kafka-logs --out logs --rate freeze=2
       HWMARK_SIMULATE__CLOCK_SKEW_MS=5000 hwmark simulate --lake lake --fault "9s rolling-restart"
       hwmark simulate --list
 
@@ -89,7 +76,7 @@ def simulate(
         "rates": command.numbers(rate), "level": level,
         "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
-    way = command.Way(format.value, out, lake is not None, truth, tiles)
+    way = command.Way(lake is not None, truth, tiles)
     settings = settings_of(config, lake={"path": lake}, simulate=given)
     if list_:
         command.show_list(echo)

@@ -1,13 +1,11 @@
-"""Where the telemetry of a simulated cluster goes: a lake's bronze, Kafka's own log files, or nowhere."""
+"""Where the telemetry of a simulated cluster goes: a lake's bronze, or nowhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from generators.simulator.cluster.settings import NEVER, SECOND
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Drained, Telemetry
 from generators.simulator.telemetry.tiles import Tiles
 from pipelines.errors import UsageError
@@ -139,35 +137,3 @@ def new_writer(lake: str, cluster: str, storage_options: Mapping[str, str] | Non
     if committed(lake, [writer], storage_options)[writer] is not None:
         raise UsageError(f"lake {lake} has events of a simulated cluster {cluster}: name another --cluster")
     return writer
-
-
-def require_new(flag: str, folder: Path) -> None:
-    """Raises UsageError where a folder has something in it, which would be replaced."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{flag} {folder} has something in it already: name a new folder")
-
-
-class LogFiles:
-    """The log files of Kafka's brokers below a new folder. Raises UsageError where it has something in it."""
-
-    def __init__(self, folder: Path, second_file: bool = False) -> None:
-        require_new("--out", folder)
-        self._folder = folder
-        self._second_file = second_file
-
-    def begin(self, simulation: Simulation, level: int) -> RestingFetches | None:
-        self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
-        simulation.attach(self._logs)
-        return None
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        self._logs.close()
-
-    @property
-    def summary(self) -> str:
-        files = sorted(self._folder.glob("*/*.log"))
-        lines = sum(sum(1 for _ in file.open("rb")) for file in files)
-        return f"{lines:,} lines in {len(files)} log files below {self._folder}"

@@ -13,11 +13,11 @@ import pytest
 
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.tailing.coalesce import longest
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from pipelines.commands.simulate.plan import plan
 from pipelines.replication import Rules, replay
 from pipelines.settings import Simulate
+from tests.simulated.kafka_logs import KafkaLogs
 from tests.unit.ingest.coalescing import coalesced, differing, plain
 from tests.unit.simulator.random_runs import again, begin, run_of, seeds
 from tests.unit.simulator.simulated_runs import simulated

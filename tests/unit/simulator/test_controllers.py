@@ -10,9 +10,9 @@ import pytest
 from generators.simulator.cluster.settings import MS, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.simulation_event import CONTROLLER, SimulationEvent
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
+from tests.simulated.kafka_logs import KafkaLogs
 
 THREE = Settings(
     controllers=(3000, 3001, 3002), topics=(Topic("orders", 2, 3), Topic("clicks", 1, 2, unclean=True)),

@@ -14,10 +14,10 @@ import pytest
 from generators.brokerlogs.ingest import read_logs
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.levels import FULL, INFO, LEAN
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication import replay
+from tests.simulated.kafka_logs import KafkaLogs
 from tests.simulated.truth_differences import rules_of
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 

@@ -14,9 +14,9 @@ from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
+from tests.simulated.kafka_logs import KafkaLogs
 
 TOPICS = (Topic("orders", 3, 3), Topic("alone", 1, 1, assignment=((1,),)))
 TWO = Settings(topics=TOPICS, log_dirs=2, session_timeout_ms=6_000, version=VERSIONS["4.0"])

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from generators.brokerlogs.ingest import read_logs
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
+from tests.simulated.kafka_logs import KafkaLogs
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 from tests.unit.simulator.test_kafka_logs import recorded, shape
 

@@ -11,7 +11,7 @@ from generators.simulator.cluster.settings import MS, SECOND, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
+from tests.simulated.kafka_logs import KafkaLogs
 
 SLOW = Settings(
     topics=(Topic("orders", 1, 3),), lag_max_ms=2_000, session_timeout_ms=4_000, version=VERSIONS["4.0"],

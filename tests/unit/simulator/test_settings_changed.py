@@ -10,8 +10,8 @@ from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.cluster.versions import VERSIONS
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
+from tests.simulated.kafka_logs import KafkaLogs
 
 
 class Happened:

@@ -22,6 +22,7 @@ from pipelines.commands.simulate.sinks import Nowhere
 from pipelines.lake.bronze import read_events
 from pipelines.settings import Simulate
 from schemas import TRUTH
+from tests.simulated.kafka_logs import LogFiles
 
 pytestmark = pytest.mark.long
 
@@ -165,8 +166,6 @@ def test_older_rules_are_named_for_the_reconstruction():
         (["--scenario", "two-round"], "there is no scenario two-round; did you mean two-rounds?"),
         (["--scenario", "two-rounds", "--brokers", "5"], "is a script of its own: leave out --brokers"),
         (["--explain"], "needs --scenario"),
-        (["--out", "logs"], "--out logs is for --format kafka-logs; events go to --lake"),
-        (["--format", "kafka-logs", "--out", "logs"], "leave out --lake"),
         (["--fetch-every-ms", "20000"], "is more than a third of lag_max_ms; the nearest allowed is 10000"),
         (["--fetch-every-ms", "900", "--level", "2"], "fetch_every_ms 900 is for level 3"),
         (["--load", "steady:1,records=0"], "records=0 cannot be; the nearest allowed is 1"),
@@ -200,31 +199,6 @@ def test_a_scenario_goes_to_a_lake_that_is_named_each_act_as_a_cluster():
     ]
 
 
-def test_a_cluster_can_write_kafkas_log_files():
-    text = said(*SHORT, "--format", "kafka-logs", "--out", "logs")
-    files = sorted(Path("logs").glob("*/*.log"))
-    assert [file.parent.name for file in files] == ["broker-1", "broker-2", "broker-3", "broker-3000"]
-    lines = sum(len(file.read_text().splitlines()) for file in files)
-    assert f"{lines:,} lines in 4 log files below logs" in text
-    assert not Path("lake").exists()
-    done = CliRunner().invoke(app, ["ingest", "logs", "logs", "--cluster", "read", "--lake", "lake"])
-    assert done.exit_code == 0
-    assert {"append", "fetch", "hw", "leader"} <= set(read_events("lake")["event_type"].to_pylist())
-
-
-def test_log_files_do_not_mix_with_what_is_there():
-    said(*SHORT, "--format", "kafka-logs", "--out", "logs")
-    again = simulate(*SHORT, "--format", "kafka-logs", "--out", "logs")
-    assert again.exit_code == 2
-    assert "--out logs has something in it already" in again.stderr
-    assert "say where with --out DIR" in simulate("--format", "kafka-logs").stderr
-
-
-def test_a_scenario_can_be_read_from_log_files_too():
-    said("--scenario", "two-rounds", "--format", "kafka-logs", "--out", "logs")
-    assert "High watermark updated" in Path("logs/two-rounds/broker-1/replication.log").read_text()
-
-
 def test_many_partitions_are_made_of_tiles():
     text = said(*MANY, "--lake", "lake", "--fault", "2s kill 1 for 1s", "--truth", "truth")
     assert text.startswith("simulated: 3 brokers, 501 partitions, 5 s")
@@ -251,9 +225,6 @@ def test_what_tiles_do_not_have_is_reported(key, monkeypatch):
     assert (
         f"501 partitions are made of tiles, which have no [simulate] {key}: leave it out, or add --no-tiles" in refused
     )
-    monkeypatch.undo()
-    refused = " ".join(simulate(*MANY, "--format", "kafka-logs", "--out", "logs").stderr.split())
-    assert "which have no --out" in refused
 
 
 REAL = {
@@ -327,7 +298,7 @@ def test_brokers_stand_in_racks_by_turns(more):
 
 def test_log_files_have_racks_where_kafka_has_them():
     """In server.properties, and in the registration that a controller prints."""
-    said("--racks", "3", "--format", "kafka-logs", "--out", "logs", *SHORT)
+    run(plan(Simulate(racks=3, duration=5, partitions=2, load=["steady:20"])), LogFiles(Path("logs")), lambda _: None)
     assert "broker.rack=rack-2\n" in Path("logs/broker-2/server.properties").read_text()
     (logged,) = {
         m for file in Path("logs").rglob("*.log") for m in re.findall(r"brokerId=2,.* rack='([^']*)'", file.read_text())

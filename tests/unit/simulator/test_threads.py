@@ -15,9 +15,9 @@ from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.simulation_event import SimulationEvent
 from generators.simulator.faults.injection import Injection
 from generators.simulator.faults.script import parse
-from generators.simulator.telemetry.kafka_logs import KafkaLogs
 from generators.simulator.telemetry.rows import Telemetry
 from generators.simulator.truth.tables import Truth
+from tests.simulated.kafka_logs import KafkaLogs
 
 CALM = Settings(topics=(Topic("orders", 1, 3, min_isr=2),))
 STALLING = replace(CALM, thread_stalls=0.05)

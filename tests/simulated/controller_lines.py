@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from generators.simulator.cluster.simulation_event import SimulationEvent
-from generators.simulator.telemetry.broker_lines import DEBUG, INFO, WARN, Line
+from tests.simulated.broker_lines import DEBUG, INFO, WARN, Line
 
 _PACKAGE = "org.apache.kafka.controller"
 _FENCED = {"fenced": (1, 0), "unfenced": (-1, 0), "controlled_shutdown": (0, 1), "log_dir_offline": (0, 0)}

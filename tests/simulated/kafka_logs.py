@@ -13,7 +13,11 @@ from generators.recordings.traces import LEAN_DENIES
 from generators.simulator.cluster.settings import MS, SECOND, Settings
 from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, Attempts
-from generators.simulator.telemetry.broker_lines import (
+from generators.simulator.telemetry.delayed_lines import DelayedLines
+from generators.simulator.telemetry.leader_view import LeaderViews, Place
+from generators.simulator.telemetry.levels import FULL, INFO, LEAN
+from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
+from tests.simulated.broker_lines import (
     DEBUG,
     STATE_LOGGER,
     STOCK_LOGGER,
@@ -25,12 +29,8 @@ from generators.simulator.telemetry.broker_lines import (
     is_follower_hw,
     lines,
 )
-from generators.simulator.telemetry.broker_lines import INFO as INFO_LINE
-from generators.simulator.telemetry.controller_lines import ControllerLines
-from generators.simulator.telemetry.delayed_lines import DelayedLines
-from generators.simulator.telemetry.leader_view import LeaderViews, Place
-from generators.simulator.telemetry.levels import FULL, INFO, LEAN
-from generators.simulator.telemetry.second_file import SERVER, STATE_CHANGE
+from tests.simulated.broker_lines import INFO as INFO_LINE
+from tests.simulated.controller_lines import ControllerLines
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation
@@ -220,6 +220,26 @@ class KafkaLogs:
         if rack := self._settings.racks.get(broker):
             lines.append(f"broker.rack={rack}")
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+class LogFiles:
+    """A sink of `simulate`: the log files of Kafka's brokers below a folder."""
+
+    summary = "log files"
+
+    def __init__(self, folder: Path, second_file: bool = False) -> None:
+        self._folder = folder
+        self._second_file = second_file
+
+    def begin(self, simulation: Simulation, level: int) -> None:
+        self._logs = KafkaLogs(simulation.settings, self._folder, level, second_file=self._second_file)
+        simulation.attach(self._logs)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._logs.close()
 
 
 def _stock(ts: int, line: Line) -> str:
