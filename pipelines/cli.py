@@ -6,6 +6,8 @@ without Spark, numba and pandas.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from pipelines.commands.audit import audit
@@ -20,6 +22,7 @@ from pipelines.commands.ingest_disk import ingest_disk
 from pipelines.commands.maintain.options import maintain
 from pipelines.commands.note import note
 from pipelines.commands.notify.options import notify
+from pipelines.commands.progress import echo
 from pipelines.commands.report import report
 from pipelines.commands.rescue import rescue_app
 from pipelines.commands.run import run
@@ -27,9 +30,20 @@ from pipelines.commands.schema import schema
 from pipelines.commands.show.options import show
 from pipelines.commands.simulate.options import simulate
 from pipelines.commands.try_kafka.options import try_kafka
-from pipelines.commands.version import Version
 from pipelines.commands.watch.options import watch
 from pipelines.commands.whatif import whatif
+
+
+def _print(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        echo(f"hwmark {version('hwmark')}")
+        raise typer.Exit()
+
+
+Version = Annotated[bool, typer.Option("--version", callback=_print, is_eager=True, help="Print the version and exit.")]
+
 
 app = typer.Typer(
     name="hwmark",

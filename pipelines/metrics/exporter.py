@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from threading import Lock
@@ -15,16 +15,45 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.versions import Versions
 from pipelines.metrics import families
 from pipelines.metrics.families.upkeep import Reading, unreadable
-from pipelines.metrics.health import Health, health, not_readable
 from pipelines.metrics.snapshot import Snapshot, last_evaluation, read
 from pipelines.metrics.totals import Running
+from pipelines.printable import printable
 from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.source.closings import count_closings
-from pipelines.verdict import Limits
+from pipelines.verdict import ClusterRecord, Limits, State, verdict
 from pipelines.verdict.judged import silent
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
+
+
+@dataclass(frozen=True)
+class Health:
+    """Whether everything is judged, and a sentence for each cluster: where not, what is wrong with it."""
+
+    healthy: bool
+    sentences: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "".join(f"{printable(sentence)}\n" for sentence in self.sentences)
+
+
+def health(records: Sequence[ClusterRecord], limits: Limits, now: datetime) -> Health:
+    """The judgement at the moment `now`: it fails where a cluster is not judged, or a source of it is silent.
+
+    What the verdicts say of the clusters themselves is no part of it: a loss that is reported is reported.
+    """
+    if not records:
+        return Health(False, (f"{State.NOT_JUDGED.value}: the lake holds no events yet",))
+    found = [(record, verdict(record, limits, now).judged) for record in records]
+    failing = [(r, j) for r, j in found if j.state is State.NOT_JUDGED or j.silent]
+    return Health(not failing, tuple(f"{record.cluster}: {judged.text}" for record, judged in failing or found))
+
+
+def not_readable(why: str) -> Health:
+    """The health of a lake whose tables cannot be read."""
+    return Health(False, (f"{State.NOT_JUDGED.value}: {why}",))
+
 
 _log = logging.getLogger("hwmark.metrics")
 

@@ -24,9 +24,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from pipelines.local_kafka.cluster import BROKERS, Cluster
+from pipelines.local_kafka.cluster import BROKERS, Cluster, free_ports
 from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.ports import free_ports
 from pipelines.local_kafka.processes import end, start, wait_until
 from pipelines.local_kafka.versions import DEFAULT, version
 from tests.realkafka.load import Producers, Topic

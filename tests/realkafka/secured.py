@@ -16,9 +16,8 @@ from confluent_kafka.admin import (
 )
 
 from pipelines.local_kafka import stock_logging
-from pipelines.local_kafka.cluster import CLUSTER_ID, JVM, UP_WITHIN_S
+from pipelines.local_kafka.cluster import CLUSTER_ID, JVM, UP_WITHIN_S, free_ports
 from pipelines.local_kafka.jars import jars
-from pipelines.local_kafka.ports import free_ports
 from pipelines.local_kafka.processes import end, start, wait_until
 from pipelines.local_kafka.versions import Version
 

@@ -5,10 +5,10 @@ import pytest
 
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.data_file import DIFFERENCES, counted
 from pipelines.lake.lake import Lake
 from pipelines.streaming.tables import create_tables
 from schemas import partition_hw, replication_events
-from schemas.encoding import DIFFERENCES, counted
 from tests.streaming.events import history
 from tests.streaming.test_sink import HW, writer, written
 

@@ -7,20 +7,36 @@ from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.source_state import PartitionStates
-from generators.brokerlogs.messages import broker, lifecycle, zookeeper
 from generators.brokerlogs.messages import controller as controller_shapes
+from generators.brokerlogs.messages import lifecycle, zookeeper
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
 from generators.brokerlogs.messages.coverage import Shown, note_shown
 from generators.brokerlogs.messages.evidence import may_be_evidence, shape_of
+from generators.brokerlogs.messages.isr_changes import ISR_CHANGES
+from generators.brokerlogs.messages.leadership import BARE_START, LEADERSHIP
 from generators.brokerlogs.messages.lifecycle import Lifecycle
 from generators.brokerlogs.messages.metadata_records import read_record
 from generators.brokerlogs.messages.quorum_roles import read_role
-from generators.brokerlogs.messages.truncations import read_move
+from generators.brokerlogs.messages.truncations import TRUNCATIONS, is_of_future_log, read_move
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.scanning.loggers import class_name
 from schemas.coverage import TERMS
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
+
+_PATTERNS = LEADERSHIP | ISR_CHANGES | TRUNCATIONS
+
+
+def read_broker_line(broker: BrokerLogState, line: Line, events: EventBuilder) -> bool:
+    """Append the rows of one line; returns whether it was understood."""
+    if is_of_future_log(broker, line):
+        return True
+    pattern, handle = _PATTERNS.get(line.message.partition(" ")[0], BARE_START)
+    match = pattern.match(line.message)
+    if match:
+        handle(broker, line, match, events)
+    return match is not None
+
 
 PREFIX = re.compile(
     r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
@@ -133,7 +149,7 @@ class RareLines:
             return True
         if kind in _BROKER_LOGGERS or kind.endswith("AlterPartitionManager"):
             of_controller = kind == "state.change.logger" and zookeeper.read(self.controller, line, events)
-            return of_controller or broker.read(self.broker, line, events)
+            return of_controller or read_broker_line(self.broker, line, events)
         if kind in _ZOOKEEPER_LOGGERS:
             return zookeeper.read(self.controller, line, events)
         if kind in _CONTROLLER_LOGGERS:

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from generators.simulator.cluster.retention import Retention
 from generators.simulator.cluster.versions import VERSIONS, Version
+
+
+class Retention(NamedTuple):
+    """log.retention.bytes and log.segment.bytes, for records of one size each."""
+
+    most_bytes: int
+    segment_bytes: int
+    record_bytes: int
+
+    def start(self, start: int, leo: int, hw: int) -> int:
+        """The log start after a check: the rule of SegmentedLog.retain, with segments of so many records each.
+
+        A segment goes while without it `most_bytes` are left; none with an offset at or above the HW.
+        """
+        records = max(1, self.segment_bytes // self.record_bytes)
+        end = (start // records + 1) * records
+        while end <= min(hw, leo) and (leo - end) * self.record_bytes >= self.most_bytes:
+            start, end = end, end + records
+        return start
+
 
 MS = 1_000
 SECOND = 1_000_000

@@ -14,7 +14,7 @@ from generators.simulator.scenarios import (
     partitioning,
     truncation,
 )
-from generators.simulator.scenarios.registry import Performance, Scenario, play
+from generators.simulator.scenarios.outcome import Performance, Scenario, play
 
 _MODULES = (
     high_watermark,

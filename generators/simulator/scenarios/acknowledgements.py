@@ -12,8 +12,7 @@ from generators.simulator.cluster.settings import Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.outcome import delivered, describe
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario, delivered, describe
 
 ONE = ProducerSettings(acks=1, idempotence=False)
 ALL = ProducerSettings(acks=-1, idempotence=False)

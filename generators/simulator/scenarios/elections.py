@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, at, dies, manual, offsets, returns, rounds
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 
 def unclean_election(narrative: Narrative) -> str:

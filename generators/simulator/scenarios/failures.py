@@ -8,7 +8,7 @@ from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.fixtures import at, dies, isr, leader, manual, returns, rounds, send
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 BEFORE = "Before leader epochs (Kafka 0.10): a replica cuts its log at the HW it has stored"
 SINCE = "With leader epochs (Kafka 4.1): a replica cuts its log where it parts from the leader's"

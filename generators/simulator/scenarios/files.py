@@ -9,7 +9,7 @@ from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, at, manual, offsets, returns, rounds
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 from generators.simulator.storage.segment import Lookup
 from generators.simulator.storage.segments import Recovery, SegmentedLog
 

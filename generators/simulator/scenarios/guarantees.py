@@ -10,8 +10,7 @@ from generators.simulator.cluster.settings import Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import PARTITION, TOPIC, dies, manual, rounds
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.outcome import compared, delivered, describe
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario, compared, delivered, describe
 
 PLAIN = ProducerSettings(idempotence=False)
 IDEMPOTENT = ProducerSettings()

@@ -16,7 +16,7 @@ from generators.simulator.scenarios.fixtures import (
     visible,
 )
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 
 def who_decides(narrative: Narrative) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.fixtures import PARTITION, TOPIC, at, isr, manual
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 
 def lag_rules(narrative: Narrative) -> str:

@@ -6,7 +6,7 @@ from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import KEY, TOPIC, at, dies, manual, rounds, send, visible
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 FAILURES = 2
 FIRST = 3000

@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from generators.simulator.clients.consumer import Consumer, Record
 from generators.simulator.clients.delivery import Delivery, count
 from generators.simulator.clients.producer import Producer
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import PARTITION
+from generators.simulator.scenarios.narrative import Act, Narrative, Watch
+
+
+class Scenario(NamedTuple):
+    """`script` moves clusters and returns the result in one sentence, computed from what it did."""
+
+    name: str
+    system: int
+    """Which of the twenty systems it shows."""
+    purpose: str
+    script: Callable[[Narrative], str]
+
+
+class Performance(NamedTuple):
+    """A scenario as it was played: an act for each of its clusters, and the result."""
+
+    scenario: Scenario
+    acts: list[Act]
+    result: str
+
+
+def play(scenario: Scenario, watch: Watch = lambda simulation: None) -> Performance:
+    """Runs a scenario; `watch` may add observers to each of its clusters."""
+    narrative = Narrative(scenario.name, watch)
+    result = scenario.script(narrative)
+    return Performance(scenario, narrative.acts, result)
 
 
 def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITION) -> Delivery:

@@ -10,7 +10,7 @@ from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 TOPIC, PARTITIONS = "orders", 4
 KEYS = ("21", "foobar", "abc", "21")

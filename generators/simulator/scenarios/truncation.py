@@ -6,7 +6,7 @@ from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.scenarios.fixtures import at, dies, leader, manual, offsets, returns, rounds, send
 from generators.simulator.scenarios.narrative import Narrative
-from generators.simulator.scenarios.registry import Scenario
+from generators.simulator.scenarios.outcome import Scenario
 
 HIGH_WATERMARK, EPOCHS = VERSIONS["0.10"], VERSIONS["4.0"]
 

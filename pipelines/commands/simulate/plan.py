@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.clients import load
 from generators.simulator.clients.load import Load
-from generators.simulator.cluster.retention import Retention
-from generators.simulator.cluster.settings import LOADED, MS, Clock, Settings, Topic
+from generators.simulator.cluster.settings import LOADED, MS, Clock, Retention, Settings, Topic
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults import chance, spans
 from generators.simulator.faults import script as faults

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from generators.brokerlogs.discovery.server_properties import node_id, server_properties_events
 from generators.brokerlogs.parsing.parser import EVENTS, SourceParser
+from generators.brokerlogs.tailing.broker_settings import node_id, server_properties_events
 from generators.recordings import traces
 from tests.kafka.shrink_lines import out_of_sync_replicas
 from tests.unit.brokerlogs.log_lines import PARTITION, T0, partition, plain, short

@@ -2,7 +2,7 @@
 
 import threading
 
-from generators.cluster.schedule import Schedule
+from generators.cluster.watch import Schedule
 
 
 class Clock:

@@ -5,8 +5,7 @@ from random import Random
 import pytest
 
 from generators.simulator.clients.load import Driver, parse
-from generators.simulator.cluster.retention import Retention
-from generators.simulator.cluster.settings import Settings, Topic
+from generators.simulator.cluster.settings import Retention, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.storage.segments import SegmentedLog
 
