@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import DataType, StructType
+    from pyspark.sql.types import StructType
 
 _ARROW: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -78,9 +78,9 @@ class Table:
         return pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.null) for c in self.columns])
 
     def spark(self) -> StructType:
-        from pyspark.sql.types import StructField, StructType
+        from pyspark.sql.pandas.types import from_arrow_schema
 
-        return StructType([StructField(c.name, _spark_type(c.type), c.null) for c in self.columns])
+        return from_arrow_schema(self.arrow())
 
 
 def _sql_type(name: str) -> str:
@@ -91,39 +91,6 @@ def _sql_type(name: str) -> str:
 def _text(words: str) -> str:
     """A string of Spark's SQL."""
     return "'" + words.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _spark_type(name: str) -> DataType:
-    from pyspark.sql.types import (
-        ArrayType,
-        BooleanType,
-        DoubleType,
-        IntegerType,
-        LongType,
-        MapType,
-        StringType,
-        StructField,
-        StructType,
-        TimestampType,
-    )
-
-    plain: dict[str, DataType] = {
-        "string": StringType(),
-        "int": IntegerType(),
-        "bigint": LongType(),
-        "double": DoubleType(),
-        "boolean": BooleanType(),
-        "timestamp": TimestampType(),
-    }
-    if name.startswith("array<struct<"):
-        fields = (field.split(":") for field in name[13:-2].split(","))
-        return ArrayType(StructType([StructField(field, plain[kind]) for field, kind in fields]))
-    if name.startswith("array<"):
-        return ArrayType(plain[name[6:-1]])
-    if name.startswith("map<"):
-        key, value = name[4:-1].split(",")
-        return MapType(plain[key], plain[value])
-    return plain[name]
 
 
 def differences(expected: pa.Schema, actual: pa.Schema) -> list[str]:

@@ -38,3 +38,21 @@ SPAN_COLUMNS = tuple(
     )
 )
 """Columns of minutes, the most and the seconds of each of SPANS."""
+MINUTE_COLUMNS = (
+    Column("partitions", "bigint", "partitions led at the end of the minute"),
+    Column("under_replicated", "bigint", "of them with fewer in sync than assigned"),
+    Column("under_min_isr", "bigint", "of them under min ISR"),
+    Column("out_of_sync_replicas", "bigint", "replicas out of sync at the end of the minute"),
+    Column("shrinks", "map<string,bigint>", "ISR shrinks by cause"),
+    Column("expands", "map<string,bigint>", "ISR expands by cause"),
+    Column("regressions", "map<string,bigint>", "HW regressions by class"),
+    Column("max_lag_records", "bigint", "upper bound of the largest lag"),
+    Column("p95_lag_records", "bigint", "upper bound of the 95th percentile of lag"),
+    Column("append_to_hw_p50_ms", "double", "median append to HW"),
+    Column("append_to_hw_p95_ms", "double", "95th percentile append to HW"),
+    Column("append_to_hw_p99_ms", "double", "99th percentile append to HW"),
+    Column("events", "bigint", "telemetry events"),
+    Column("late", "bigint", "late events"),
+    Column("gaps", "bigint", "gaps in telemetry"),
+)
+"""Columns that minutes of brokers and of clusters share."""
