@@ -141,7 +141,7 @@ sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as Cy
 	@build/sbom/bin/$(PIP) $(CYCLONEDX)
 	@build/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
 	  --of JSON -o build/packages.json $(BIN)/python
-	@$(BIN)/python -m pipelines.commands.sbom build/packages.json build/sbom.json
+	@$(BIN)/python -m tests.sbom build/packages.json build/sbom.json
 
 clean: ## remove .venv and everything made
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

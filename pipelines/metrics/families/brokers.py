@@ -18,6 +18,21 @@ _COUNTS: Mapping[str, tuple[str, str]] = {
     "outside_isr": ("broker_outside_isr_replicas", "Replicas of the broker outside the ISR"),
     "leo_unknown": ("broker_leo_unknown_replicas", "Replicas of the broker that follow and whose LEO is not known"),
 }
+_LAG_COLUMNS = {
+    "lag_records": (
+        "broker_lag_records",
+        "Largest lag of a replica of the broker behind its leader; absent: none is known",
+    ),
+    "lag_ms": ("broker_lag_seconds", "Longest time since a replica of the broker was caught up; absent: none is known"),
+    "behind": ("broker_replicas_behind", "Replicas of the broker below their leader's LEO"),
+}
+_WORST_COLUMNS = {
+    "stalled_ms": (
+        "worst_partition_stalled_seconds",
+        "How long the HW of one of these has stood below the leader's LEO; absent: not known",
+    ),
+    "lag_records": ("worst_partition_lag_records", "Largest lag of a replica of one of these; absent: not known"),
+}
 _QUANTILES = (("0.5", "append_to_hw_p50_ms"), ("0.95", "append_to_hw_p95_ms"), ("0.99", "append_to_hw_p99_ms"))
 _LAGS = (("0.95", "p95_lag_records"), ("1", "max_lag_records"))
 
@@ -46,24 +61,8 @@ def brokers(rows: Sequence[Row]) -> Iterator[Metric]:
 
 def lags(rows: Sequence[Row]) -> Iterator[Metric]:
     """What `gold/broker_lag` has of the last interval."""
-    yield gauge(
-        "broker_lag_records",
-        "Largest lag of a replica of the broker behind its leader; absent: none is known",
-        BROKER,
-        ((_who(row), row["lag_records"]) for row in rows),
-    )
-    yield gauge(
-        "broker_lag_seconds",
-        "Longest time since a replica of the broker was caught up; absent: none is known",
-        BROKER,
-        ((_who(row), from_ms(row["lag_ms"])) for row in rows),
-    )
-    yield gauge(
-        "broker_replicas_behind",
-        "Replicas of the broker below their leader's LEO",
-        BROKER,
-        ((_who(row), row["behind"]) for row in rows),
-    )
+    for column, (name, words) in _LAG_COLUMNS.items():
+        yield gauge(name, words, BROKER, ((_who(row), _value(row, column)) for row in rows))
 
 
 def minutes(rows: Sequence[Row]) -> Iterator[Metric]:
@@ -86,18 +85,13 @@ def worst(rows: Sequence[Row]) -> Iterator[Metric]:
     """The partitions in trouble, no more than the settings want: the only metrics that name partitions."""
     labels = ("cluster", "topic", "partition", "condition")
     yield gauge("worst_partition_info", "One of the partitions in trouble", labels, ((_place(row), 1) for row in rows))
-    yield gauge(
-        "worst_partition_stalled_seconds",
-        "How long the HW of one of these has stood below the leader's LEO; absent: not known",
-        labels,
-        ((_place(row), from_ms(row["stalled_ms"])) for row in rows),
-    )
-    yield gauge(
-        "worst_partition_lag_records",
-        "Largest lag of a replica of one of these; absent: not known",
-        labels,
-        ((_place(row), row["lag_records"]) for row in rows),
-    )
+    for column, (name, words) in _WORST_COLUMNS.items():
+        yield gauge(name, words, labels, ((_place(row), _value(row, column)) for row in rows))
+
+
+def _value(row: Row, column: str) -> float | int | None:
+    """The number of a column, milliseconds in seconds."""
+    return from_ms(row[column]) if column.endswith("_ms") else row[column]
 
 
 def _who(row: Row) -> tuple[object, ...]:

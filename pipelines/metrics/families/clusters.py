@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from pipelines.metrics.families.family import gauge, seconds
@@ -18,6 +18,29 @@ Judged = Sequence[tuple[ClusterRecord, Verdict]]
 UNKNOWN, NOT_JUDGED, ENDED = "unknown", "not_judged", "ended"
 CONDITIONS = (*(condition.name.lower() for condition in Condition), UNKNOWN, NOT_JUDGED, ENDED)
 """How a partition stands: each counts once, as the first that fits."""
+
+_OF_CLUSTERS: tuple[tuple[str, str, Callable[[ClusterRecord, Verdict], float | int | None]], ...] = (
+    (
+        "cluster_ended",
+        "Whether a drain closed the telemetry of the cluster: it is history",
+        lambda _, v: v.judged.ended,
+    ),
+    (
+        "judged_until_timestamp_seconds",
+        "Event time up to which the cluster is judged",
+        lambda _, v: seconds(v.judged.to),
+    ),
+    (
+        "unread_events",
+        "Events in bronze that the streaming job has not read",
+        lambda r, _: r.backlog.events if r.backlog else 0,
+    ),
+    (
+        "unread_since_timestamp_seconds",
+        "When (wall clock) the oldest commit of bronze was made that the job has not read; absent: it read all",
+        lambda r, _: seconds(r.backlog.oldest) if r.backlog else None,
+    ),
+)
 
 
 def standing(record: ClusterRecord, verdict: Verdict) -> Counter[str]:
@@ -48,30 +71,8 @@ def verdicts(judged: Judged) -> Iterator[Metric]:
             for state in State
         ),
     )
-    yield gauge(
-        "cluster_ended",
-        "Whether a drain closed the telemetry of the cluster: it is history",
-        ("cluster",),
-        (((v.cluster,), v.judged.ended) for _, v in judged),
-    )
-    yield gauge(
-        "judged_until_timestamp_seconds",
-        "Event time up to which the cluster is judged",
-        ("cluster",),
-        (((v.cluster,), seconds(v.judged.to)) for _, v in judged),
-    )
-    yield gauge(
-        "unread_events",
-        "Events in bronze that the streaming job has not read",
-        ("cluster",),
-        (((r.cluster,), r.backlog.events if r.backlog else 0) for r, _ in judged),
-    )
-    yield gauge(
-        "unread_since_timestamp_seconds",
-        "When (wall clock) the oldest commit of bronze was made that the job has not read; absent: it read all",
-        ("cluster",),
-        (((r.cluster,), seconds(r.backlog.oldest)) for r, _ in judged if r.backlog),
-    )
+    for name, words, value in _OF_CLUSTERS:
+        yield gauge(name, words, ("cluster",), (((r.cluster,), value(r, v)) for r, v in judged))
 
 
 def partitions(judged: Judged) -> Iterator[Metric]:

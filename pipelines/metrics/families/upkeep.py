@@ -33,25 +33,25 @@ def upkeep(snapshot: Snapshot, reading: Reading) -> Iterator[Metric]:
     yield _build()
     yield _up(readable=True)
     yield counter("lake_readings", "How often the exporter has read the lake's tables", (), [((), reading.readings)])
-    yield gauge("lake_reading_seconds", "How long its last reading took", (), [((), reading.seconds)])
-    yield gauge(
-        "run_committed_timestamp_seconds",
-        "When (wall clock) `hwmark run` last committed how partitions stand",
-        (),
-        [((), seconds(snapshot.committed))],
-    )
-    yield gauge(
-        "check_timestamp_seconds",
-        "When (wall clock) `hwmark check` last ran; absent: it never did",
-        (),
-        [((), seconds(snapshot.checked))],
-    )
-    yield gauge(
-        "alerts_evaluated_timestamp_seconds",
-        "When (wall clock) `hwmark check`, `notify` or `run` last evaluated the alert rules; absent: none ever did",
-        (),
-        [((), seconds(snapshot.evaluated))],
-    )
+    for name, words, value in (
+        ("lake_reading_seconds", "How long its last reading took", reading.seconds),
+        (
+            "run_committed_timestamp_seconds",
+            "When (wall clock) `hwmark run` last committed how partitions stand",
+            seconds(snapshot.committed),
+        ),
+        (
+            "check_timestamp_seconds",
+            "When (wall clock) `hwmark check` last ran; absent: it never did",
+            seconds(snapshot.checked),
+        ),
+        (
+            "alerts_evaluated_timestamp_seconds",
+            "When (wall clock) `hwmark check`, `notify` or `run` last evaluated the alert rules; absent: none ever did",
+            seconds(snapshot.evaluated),
+        ),
+    ):
+        yield gauge(name, words, (), [((), value)])
     yield gauge(
         "expectation_met",
         "Whether an expectation of `hwmark check` held when it last had something to judge",

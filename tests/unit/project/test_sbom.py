@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from pipelines.commands.sbom import component, with_jars
+from tests.sbom import component, with_jars
 
 JAR = "io.delta_delta-spark_4.2_2.13-4.4.0.jar"
 URL = "pkg:maven/io.delta/delta-spark_4.2_2.13@4.4.0?type=jar"

@@ -1,4 +1,4 @@
-"""Delta's jars added to the CycloneDX list of packages: `python -m pipelines.commands.sbom PACKAGES.json SBOM.json`."""
+"""Delta's jars added to the CycloneDX list of packages: `python -m tests.sbom PACKAGES.json SBOM.json`."""
 
 from __future__ import annotations
 
