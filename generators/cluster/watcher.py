@@ -155,13 +155,10 @@ class Watcher:
             self.rows.setdefault(one, []).extend(tables)
         self.links.connect(described.partitions.brokers, np.unique(self.observer.replicas.broker).tolist())
         for address in described.partitions.brokers:
-            if len(self._hosted(address.broker_id)):
+            hosted = self.observer.replicas.of_broker(address.broker_id)
+            if hosted.start < hosted.stop:
                 rows = self.settings.rack(self.observer.source(address.broker_id), address, at.ts_us)
                 self.rows.setdefault(address.broker_id, []).extend(rows)
-
-    def _hosted(self, broker: int) -> range:
-        at = self.observer.replicas.of_broker(broker)
-        return range(at.start, at.stop)
 
     def _begin(self, brokers: Iterable[int]) -> None:
         seen, now_us = self.observer.partitions, time_ns() // 1000

@@ -64,7 +64,7 @@ def words(error: BaseException, lake: str) -> str | None:
     for folder in filter(None, (_NO_FOLDER.search(_message(cause)) for cause in chain)):
         return f"{folder[1]} could not be made, and Java does not say why: {_UNSAID} {_AGAIN}"
     if damaged := next((cause for cause in chain if _of_a_table(cause)), None):
-        file = _named(_message(damaged), lake) or _short(damaged)
+        file = _named(_message(damaged), lake) or " ".join(str(damaged).split())[:120]
         return damaged_table(lake, file)
     if any(_WORKER_IS_GONE.search(_message(cause)) for cause in chain):
         return f"a Python worker of Spark {_GONE} lake {lake}: {_AGAIN}"
@@ -109,10 +109,6 @@ def _of_a_table(error: BaseException) -> bool:
     """Whether deltalake, or the engine in it, which raises plain exceptions, could not read a file of a table."""
     plain = type(error) is Exception or type(error).__module__.startswith(("deltalake", "_internal", "pyarrow"))
     return plain and _DAMAGED.search(str(error)) is not None
-
-
-def _short(error: BaseException) -> str:
-    return " ".join(str(error).split())[:120]
 
 
 def _named(text: str, lake: str) -> str | None:

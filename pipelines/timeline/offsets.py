@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, Row, View, query
+from pipelines.lake.queries import Filter, View, query
 from schemas import partition_hw, replica_sync, replication_events
 from schemas.declaration import Table
 
@@ -70,12 +70,8 @@ def _thinned(lake: Lake, wanted: Filter, table: Table, sql: str, step: int) -> I
         return
     points = sql.format(where=wanted.where(View(table, "ts", "")))
     for row in query(opened, _THINNED.format(points=points, step=step)):
-        yield from _points(row)
-
-
-def _points(row: Row) -> Iterator[Point]:
-    for name in ("first", "least", "most", "last"):
-        yield Point(row[f"{name}_ts"], row["series"], row[name])
+        for name in ("first", "least", "most", "last"):
+            yield Point(row[f"{name}_ts"], row["series"], row[name])
 
 
 def _span(lake: Lake, wanted: Filter) -> tuple[datetime, datetime] | None:

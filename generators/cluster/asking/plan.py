@@ -63,13 +63,10 @@ def plan(broker: int, partitions: Partitions, replicas: Replicas, kept: Plan | N
         led = mine[partitions.leader[mine] == broker]
         leo = reusable.chunks[k].leo if reusable else offsets(partitions, mine, OF_WHOEVER_IS_ASKED)
         same = reusable is not None and _same_leaders(reusable, partitions, mine)
-        hw = reusable.chunks[k].hw if reusable is not None and same else _hw(partitions, led)
+        asked = offsets(partitions, led, OF_THE_LEADER) if len(led) else None
+        hw = reusable.chunks[k].hw if reusable is not None and same else asked
         chunks.append(Chunk(at, mine, leo, hw))
     return Plan(broker, partitions, replicas, slots, leads, tuple(chunks))
-
-
-def _hw(partitions: Partitions, led: I64) -> Encoded | None:
-    return offsets(partitions, led, OF_THE_LEADER) if len(led) else None
 
 
 def _same_leaders(kept: Plan, partitions: Partitions, rows: I64) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from math import cos, floor, pi
@@ -190,7 +190,8 @@ class Driver:
         if event_queue.now > self._end:
             return
         due = load.rate * intensity(load, event_queue.now - self._start) * load.tick / SECOND
-        for topic, partitions in self._topics(load).items():
+        there = Counter(topic for topic, _ in self._simulation.controller.partitions)
+        for topic, partitions in (there if load.topic is None else {load.topic: there[load.topic]}).items():
             if load.producers:
                 self._write(load, topic, partitions, floor(due + self._random.random()))
                 continue
@@ -216,11 +217,6 @@ class Driver:
         """Outcome of what producers have sent, by load and topic."""
         for (load, topic), applications in self._applications.items():
             yield load, topic, applications.delivered()
-
-    def _topics(self, load: Load) -> Mapping[str, int]:
-        """The existing topics that this load is for, with their partitions."""
-        there = Counter(topic for topic, _ in self._simulation.controller.partitions)
-        return there if load.topic is None else {load.topic: there[load.topic]}
 
     def _shares(self, load: Load, topic: str, partitions: int) -> list[float]:
         key = load, topic

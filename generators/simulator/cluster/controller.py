@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
 from generators.simulator.cluster import elections, placement
@@ -101,7 +100,7 @@ class Controller:
         if known.fenced and not known.stopping:
             known.fenced = False
             self._append_broker(id, "unfenced")
-            for registration in self._leaderless(id):
+            for registration in [r for r in self.partitions.values() if r.leader == NOBODY and id in r.replicas]:
                 after = elections.elect(registration, registration.isr, self._serving(registration), elr=self._elr)
                 self._change(registration, after)
 
@@ -143,9 +142,6 @@ class Controller:
 
     def _with(self, id: int) -> list[Registration]:
         return [r for r in self.partitions.values() if id == r.leader or id in r.isr or id in r.eligible]
-
-    def _leaderless(self, id: int) -> list[Registration]:
-        return [r for r in self.partitions.values() if r.leader == NOBODY and id in r.replicas]
 
     # partitions
 
@@ -220,7 +216,7 @@ class Controller:
         if min_isr is None:
             return Record((), put)
         printed = {"topic": topic, "topic_id": topic_id, "min_isr": min_isr}
-        return Record((("config", printed),), put, _of_setting(topic, topic_id, min_isr))
+        return Record((("config", printed),), put, lambda broker: broker.configured(topic, topic_id, min_isr))
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
         """Reassign a partition: new replicas join first, old ones leave when all of the target are in sync."""
@@ -293,10 +289,8 @@ class Controller:
             return "INVALID_REQUEST"
         if not all(self._eligible(*member) for member in asked.members):
             return "INELIGIBLE_REPLICA"
-        return self.cluster.random.choice(TRANSIENT) if self._refuses_by_chance(self.cluster.random) else None
-
-    def _refuses_by_chance(self, random: Random) -> bool:
-        return self.refusals > 0 and random.random() < self.refusals
+        refused = self.refusals > 0 and self.cluster.random.random() < self.refusals
+        return self.cluster.random.choice(TRANSIENT) if refused else None
 
     def _eligible(self, id: int, epoch: int | None) -> bool:
         if self.cluster.settings.version.admits_ineligible:
@@ -360,7 +354,3 @@ def _of_partition(registration: Registration) -> Publish:
 def _of_broker(id: int, registration: BrokerRegistration) -> Publish:
     now = replace(registration)
     return lambda broker: broker.learn(id, now)
-
-
-def _of_setting(topic: str, topic_id: str, min_isr: int) -> Publish:
-    return lambda broker: broker.configured(topic, topic_id, min_isr)

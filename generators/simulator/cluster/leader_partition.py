@@ -334,7 +334,8 @@ class LeaderPartition:
             self._propose(tuple(i for i in self.isr if i not in out), "shrink")
 
     def _propose(self, isr: tuple[int, ...], detail: str) -> None:
-        members = tuple((i, self._known_epoch(i)) for i in isr)
+        epochs = {self.broker.id: self.broker.epoch}
+        members = tuple((i, epochs[i] if i in epochs else self.followers[i].broker_epoch) for i in isr)
         replica = self.replica
         self.proposal = Proposal(replica.topic_id, isr, detail, self.epoch, replica.partition_epoch, members)
         self._emit("isr_proposed", isr=isr, detail=detail)
@@ -346,9 +347,6 @@ class LeaderPartition:
         if not self.broker.alter_partitions.propose(self, proposal, retry):
             self.proposal = None
             self._emit("isr_rejected")
-
-    def _known_epoch(self, id: int) -> int | None:
-        return self.broker.epoch if id == self.broker.id else self.followers[id].broker_epoch
 
     def answered(self, proposal: Proposal, error: str | None, registration: Registration | None) -> None:
         """The controller's answer (Partition.handleAlterPartitionUpdate, handleAlterPartitionError)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.faults.forms import FORMS
@@ -101,7 +101,9 @@ def usage(do: str) -> str:
 def parse(line: str) -> Fault:
     """A fault of `AT DO [ON] [to|by|for|every VALUE]…`. Raises UsageError naming the line and what is wrong."""
     try:
-        at, do, *rest = line.split() if len(line.split()) > 1 else _incomplete()
+        if len(line.split()) < 2:
+            raise UsageError('it is written like "12s freeze 3 for 20s"')
+        at, do, *rest = line.split()
         shape = _shape(do)
         on = rest.pop(0) if rest and rest[0] not in shape.options and shape.on else None
         if len(rest) % 2:
@@ -109,10 +111,6 @@ def parse(line: str) -> Fault:
         return _fault(at, do, on, dict(zip(rest[::2], rest[1::2], strict=True)))
     except UsageError as error:
         raise UsageError(f"fault {line!r}: {error}") from error
-
-
-def _incomplete() -> NoReturn:
-    raise UsageError('it is written like "12s freeze 3 for 20s"')
 
 
 def read(file: Path) -> list[Fault]:
@@ -135,7 +133,7 @@ def content(file: Path) -> dict[str, Any]:
 
 
 def _of_table(table: Mapping[str, Any], where: str) -> Fault:
-    values = {key: _text(value) for key, value in table.items()}
+    values = {k: ",".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in table.items()}
     try:
         do = values.pop("do", "")
         shape = _shape(do)
@@ -144,10 +142,6 @@ def _of_table(table: Mapping[str, Any], where: str) -> Fault:
         return _fault(values.pop("at"), do, values.pop(shape.on, None), values)
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from error
-
-
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _shape(do: str) -> Shape:

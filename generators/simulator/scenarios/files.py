@@ -10,7 +10,6 @@ from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, at, manual, offsets, returns, rounds
 from generators.simulator.scenarios.narrative import Narrative
 from generators.simulator.scenarios.outcome import Scenario
-from generators.simulator.storage.segment import Lookup
 from generators.simulator.storage.segments import Recovery, SegmentedLog
 
 BATCH, RECORD_BYTES = 10, 100
@@ -31,7 +30,9 @@ def segment_lookup(narrative: Narrative) -> str:
     looked_up = [0, 28, 87, 125]
     found = [files.lookup(offset) for offset in looked_up]
     head = ("offset", "segment", "index entry", "batches read", "position")
-    narrative.table(head, [(offset, *_cells(lookup)) for offset, lookup in zip(looked_up, found, strict=True)])
+    rows = [(at, one.file, _arrow(one.entry), " ".join(map(str, one.scanned)), one.position)
+            for at, one in zip(looked_up, found, strict=True)]  # fmt: skip
+    narrative.table(head, rows)
     narrative.after("Looked up: the last segment at or below the offset, its last such index entry, then a scan")
     hw, before = cluster.replica(*KEY, 1).hw, len(files.segments)
     removed = files.retain(hw, most_bytes=0)
@@ -125,10 +126,6 @@ def _list(narrative: Narrative, files: SegmentedLog) -> None:
             for s in files.segments
         ],
     )
-
-
-def _cells(lookup: Lookup) -> tuple[object, ...]:
-    return lookup.file, _arrow(lookup.entry), " ".join(map(str, lookup.scanned)), lookup.position
 
 
 def _arrow(entry: tuple[int, int]) -> str:

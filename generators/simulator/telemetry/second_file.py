@@ -35,22 +35,13 @@ class SecondFile:
 
     def _rows(self, events: Iterable[SimulationEvent]) -> Iterator[SimulationEvent]:
         for event in events:
-            if event.source == REPLICATION and event.kind not in _OF_ONE_FILE:
-                yield _of_state_change(event) if _is_state_change(event) else _of_server(event)
-
-
-def _is_state_change(event: SimulationEvent) -> bool:
-    """Whether state.change.logger prints it."""
-    return event.kind in ("leader", "follower") or (event.kind == "isr" and event.detail == "metadata")
-
-
-def _of_state_change(event: SimulationEvent) -> SimulationEvent:
-    return event._replace(source=STATE_CHANGE, min_isr=None, lag_max_ms=None, log_start=None)
-
-
-def _of_server(event: SimulationEvent) -> SimulationEvent:
-    leads = event.leader == event.broker
-    return event._replace(
-        source=SERVER, topic_id=None, leader=event.leader if leads else None, leader_epoch=None,
-        partition_epoch=event.partition_epoch if event.kind == "isr" else None, replicas=None, log_start=None,
-    )  # fmt: skip
+            if event.source != REPLICATION or event.kind in _OF_ONE_FILE:
+                continue
+            if event.kind in ("leader", "follower") or (event.kind == "isr" and event.detail == "metadata"):
+                yield event._replace(source=STATE_CHANGE, min_isr=None, lag_max_ms=None, log_start=None)
+                continue
+            yield event._replace(
+                source=SERVER, topic_id=None, leader=event.leader if event.leader == event.broker else None,
+                leader_epoch=None, partition_epoch=event.partition_epoch if event.kind == "isr" else None,
+                replicas=None, log_start=None,
+            )  # fmt: skip

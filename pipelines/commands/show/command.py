@@ -11,7 +11,7 @@ from pipelines.commands.show import brokers, happened, loss, tables
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, newest, presents, rows, tally
 from pipelines.printable import printable
-from pipelines.verdict import Limits, Line, lines, sentences, verdict
+from pipelines.verdict import Limits, lines, sentences, verdict
 from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.judged import ended
 from pipelines.verdict.known import refuse_unknown, refuse_unwritten
@@ -60,12 +60,9 @@ def show(lake: Lake, asked: Question, now: datetime) -> str:
     if asked.format == "table":
         found = list(_view(seen, asked))
         return "\n".join([*map(str, known), *found]) or f"{lake.root} holds no events yet."
-    values = [dict(zip(VERDICT, _fields(line), strict=True)) for line in known]
+    fields = ((line.cluster, line.scope, line.part, line.state.value, line.text) for line in known)
+    values = [dict(zip(VERDICT, each, strict=True)) for each in fields]
     return tables.as_json(values) if asked.format == "json" else tables.as_csv(values, VERDICT)
-
-
-def _fields(line: Line) -> tuple[str, ...]:
-    return line.cluster, line.scope, line.part, line.state.value, line.text
 
 
 def _data(lake: Lake, asked: Question) -> str:

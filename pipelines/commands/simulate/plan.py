@@ -66,12 +66,15 @@ class Plan:
 
 def plan(section: Simulate) -> Plan:
     """Reads every value. Raises UsageError naming the first that cannot be."""
+    if section.version not in VERSIONS:
+        near, known = nearest_version(section.version), ", ".join(VERSIONS)
+        raise UsageError(f"version {section.version} has no rules here: {near}, known are {known}")
     settings = Settings(
         cluster=section.cluster,
         seed=section.seed,
         brokers=_brokers(section),
         topics=_topics(section),
-        version=VERSIONS[_version(section.version)],
+        version=VERSIONS[section.version],
         controllers=_controllers(section),
         racks={broker: f"rack-{(broker - 1) % section.racks + 1}" for broker in _brokers(section) if section.racks},
         clocks=_clocks(section),
@@ -88,7 +91,9 @@ def plan(section: Simulate) -> Plan:
         thread_stalls=section.thread_stalls,
         thread_overtakes=section.thread_overtakes,
         alter_partition_errors=section.alter_partition_errors,
-        retention=_retention(section),
+        retention=Retention(section.retention_bytes, section.segment_bytes, section.record_bytes)
+        if section.retention_bytes
+        else None,
         retention_check_ms=section.retention_check_ms,
     )
     wrong = _faults(section, settings)
@@ -158,12 +163,6 @@ def _topics(section: Simulate) -> tuple[Topic, ...]:
     return found
 
 
-def _version(name: str) -> str:
-    if name not in VERSIONS:
-        raise UsageError(f"version {name} has no rules here: {nearest_version(name)}, known are {', '.join(VERSIONS)}")
-    return name
-
-
 def _elr(section: Simulate) -> bool | None:
     if section.elr == "on" and not VERSIONS[section.version].has_elr:
         known = ", ".join(name for name, version in VERSIONS.items() if version.has_elr)
@@ -210,12 +209,6 @@ def _offsets(section: Simulate) -> dict[int, int]:
             raise UsageError(f"clock_offsets: there is no broker {name}; {nearest(name, map(str, nodes))}")
         found[int(name)] = spans.span(offset)
     return found
-
-
-def _retention(section: Simulate) -> Retention | None:
-    if not section.retention_bytes:
-        return None
-    return Retention(section.retention_bytes, section.segment_bytes, section.record_bytes)
 
 
 def _faults(section: Simulate, settings: Settings) -> list[Fault]:

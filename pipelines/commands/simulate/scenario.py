@@ -38,6 +38,8 @@ def named(name: str) -> Scenario:
 
 def play_scenario(scenario: Scenario, sink: Callable[[str], Sink], level: int) -> PlayedScenario:
     """Play a scenario; `sink` returns the sink for the telemetry of a cluster by name."""
+    import pyarrow as pa
+
     sinks: dict[str, Sink] = {}
     truths: list[Truth] = []
 
@@ -51,13 +53,10 @@ def play_scenario(scenario: Scenario, sink: Callable[[str], Sink], level: int) -
     for one in sinks.values():
         one.close()
     summaries = {name: one.summary for name, one in sinks.items()}
-    return PlayedScenario(performance, summaries, _joined([truth.close() for truth in truths]))
-
-
-def _joined(truths: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
-    import pyarrow as pa
-
-    return {name: pa.concat_tables([truth[name] for truth in truths]) for name in truths[0]}
+    closed = [truth.close() for truth in truths]
+    return PlayedScenario(
+        performance, summaries, {name: pa.concat_tables(t[name] for t in closed) for name in closed[0]}
+    )
 
 
 def explained(played: PlayedScenario, steps: bool) -> Iterator[str]:

@@ -50,20 +50,13 @@ def _found(outcome: Outcome) -> Iterator[str]:
 
 
 def _changes(truth: Mapping[str, pa.Table]) -> str:
-    kinds = Counter(truth["truth_hw"]["kind"].to_pylist())
-    return f"{count(kinds['term_start'], 'term')}, {kinds['advance']:,} HW changes; {_isr_changes(truth)}"
-
-
-def _isr_changes(truth: Mapping[str, pa.Table]) -> str:
-    changes = Counter(_change(row) for row in truth["truth_isr"].to_pylist())
+    kinds, changes = Counter(truth["truth_hw"]["kind"].to_pylist()), Counter[str]()
+    for row in truth["truth_isr"].to_pylist():
+        before, after = set(row["isr_before"]), set(row["isr_after"])
+        how = "expand" if before < after else "shrink" if after < before else "replace"
+        changes[f"{how} ({row['cause'].replace('_', ' ')})"] += 1
     text = ", ".join(f"{number:,} {change}" for change, number in changes.most_common()) or "none"
-    return f"ISR changes: {text}"
-
-
-def _change(row: Row) -> str:
-    before, after = set(row["isr_before"]), set(row["isr_after"])
-    how = "expand" if before < after else "shrink" if after < before else "replace"
-    return f"{how} ({row['cause'].replace('_', ' ')})"
+    return f"{count(kinds['term_start'], 'term')}, {kinds['advance']:,} HW changes; ISR changes: {text}"
 
 
 def _answers(answers: Answers) -> str:

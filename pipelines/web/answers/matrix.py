@@ -16,7 +16,6 @@ from schemas import brokers
 SIDE = 16
 """Rows and columns that are shown; the others are counted."""
 NOBODY = "nobody leads"
-_WORST_FIRST = [one.name for one in Condition]
 
 
 @dataclass(frozen=True)
@@ -72,16 +71,15 @@ def matrix(of: str, found: Sequence[Row], racks: Mapping[int, str]) -> Matrix:
     causes = sorted(counts, key=lambda cause: (-totals[cause], _order(cause)))
     leaders = sorted({leader for line in counts.values() for leader in line}, key=_order)
     cells = {
-        cause: {leader: _cell(counts[cause][leader]) for leader in leaders[:SIDE] if leader in counts[cause]}
+        cause: {
+            leader: Cell({c.value: counts[cause][leader][c.name] for c in Condition if c.name in counts[cause][leader]})
+            for leader in leaders[:SIDE]
+            if leader in counts[cause]
+        }
         for cause in causes[:SIDE]
     }
     left_out = max(0, len(causes) - SIDE) + max(0, len(leaders) - SIDE)
     return Matrix(of, causes[:SIDE], leaders[:SIDE], cells, left_out)
-
-
-def _cell(counts: Mapping[str, int]) -> Cell:
-    ordered = sorted(counts, key=_WORST_FIRST.index)
-    return Cell({Condition[name].value: counts[name] for name in ordered})
 
 
 def _name(broker: int | None, racks: Mapping[int, str]) -> str:
