@@ -32,6 +32,11 @@ class Line:
     """Whether a thread printed it that moves replicas between log directories."""
 
 
+def append_row(events: EventBuilder, type: str, line: Line, level: int = 0, **fields: Any) -> None:
+    """Append a row with the time and the broker of a line; `fields` as in EventBuilder.append."""
+    events.append(type, line.ts, line.broker, level, **fields)
+
+
 @dataclass
 class BrokerLogState:
     """What is known from one broker's rare lines."""

@@ -16,6 +16,9 @@ from generators.brokerlogs.messages.controller_state import (
     RegistrationChange,
 )
 
+_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
+_MessagePattern = tuple[re.Pattern[str], _Handler]
+
 
 def read(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
     """Append the rows of one line; returns whether a pattern matched."""
@@ -100,10 +103,6 @@ def _registered(controller: ControllerLogState, line: Line, match: re.Match[str]
     controller.rack(line, int(match[1]), rack[1] if rack else None, events)
 
 
-def _registers(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "started", int(match[2]), events, own_report=True)
-
-
 def _registration_changed(
     controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder
 ) -> None:
@@ -114,10 +113,6 @@ def _registration_changed(
     controller.registration_change(line, int(record["brokerId"]), int(record["brokerEpoch"]), change, events)
 
 
-def _directories(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "log_dir_offline", None, events)
-
-
 def _cleared(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     controller.clear_elr(match[1] or "")
 
@@ -126,24 +121,16 @@ def _version(controller: ControllerLogState, line: Line, match: re.Match[str], e
     controller.version(line, match[1], events)
 
 
-def _fencing(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "fenced", _optional_int(match[2]), events)
+def _state(state: str, *, own_report: bool = False) -> _Handler:
+    """A handler of lines that name a broker, or are its own, and perhaps its epoch."""
 
+    def handle(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+        broker, epoch = (*match.groups(), None, None)[:2]
+        controller.broker_state(
+            line, int(broker or line.broker), state, _optional_int(epoch), events, own_report=own_report
+        )
 
-def _unfencing(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "unfenced", int(match[2]), events)
-
-
-def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "controlled_shutdown", None, events)
-
-
-def _unfenced(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, line.broker, "unfenced", None, events, own_report=True)
-
-
-def _unregistered(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    controller.broker_state(line, int(match[1]), "unregistered", int(match[2]), events)
+    return handle
 
 
 def _configured(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -152,8 +139,6 @@ def _configured(controller: ControllerLogState, line: Line, match: re.Match[str]
 
 
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
-_MessagePattern = tuple[re.Pattern[str], _Handler]
 _CHANGE_PATTERNS: tuple[_MessagePattern, ...] = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
 )
@@ -181,9 +166,9 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
             _registration_changed,
         ),
         (re.compile(r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
-        (re.compile(r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _fencing),
-        (re.compile(r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _unfencing),
-        (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _unregistered),
+        (re.compile(r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("fenced")),
+        (re.compile(r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("unfenced")),
+        (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _state("unregistered")),
         (re.compile(r"Replayed a FeatureLevelRecord setting metadata\.version to (\S+)"), _version),
         (
             re.compile(
@@ -193,17 +178,27 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
             _configured,
         ),
     ),
-    "Successfully": ((re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"), _registers),),
+    "Successfully": (
+        (
+            re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"),
+            _state("started", own_report=True),
+        ),
+    ),
     "Directories": (
-        (re.compile(r"Directories .* in broker (\d+) marked offline, remaining directories: "), _directories),
+        (
+            re.compile(r"Directories .* in broker (\d+) marked offline, remaining directories: "),
+            _state("log_dir_offline"),
+        ),
     ),
     "Removed": ((re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),),
-    "The": ((re.compile(r"The broker has been unfenced"), _unfenced),),
-    "Fencing": ((re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _fencing),),
+    "The": ((re.compile(r"The broker has been unfenced"), _state("unfenced", own_report=True)),),
+    "Fencing": (
+        (re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _state("fenced")),
+    ),
     "Unfenced": (
         (
             re.compile(r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown"),
-            _stopping,
+            _state("controlled_shutdown"),
         ),
     ),
 }

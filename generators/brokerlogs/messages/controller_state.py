@@ -9,10 +9,10 @@ new log times; they become rows again with the same epochs, and the reconstructi
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
 from schemas.event_types import RACK
 
 NO_CHANGE = -2
@@ -128,11 +128,10 @@ class ControllerLogState:
         topic = self.broker_log.names.get(key[0])
         place = self.broker_log.partitions.place_of(f"{topic}-{key[1]}") if topic else -1
         if self.broker_log.wanted(place):
-            events.append(
+            append_row(
+                events,
                 type,
-                line.ts,
-                line.broker,
-                0,
+                line,
                 place=place,
                 topic_id=key[0],
                 leader_id=registration.leader,
@@ -145,7 +144,7 @@ class ControllerLogState:
                 **self._commit_fields(line),
             )
 
-    def _commit_fields(self, line: Line) -> dict[str, int | None]:
+    def _commit_fields(self, line: Line) -> dict[str, Any]:
         """Columns `committed` and `controller_epoch`: what the active controller prints is not committed yet, the
         printed log is."""
         if line.broker == METADATA_LOG:
@@ -159,15 +158,14 @@ class ControllerLogState:
         its registration."""
         if epoch is not None:
             self.brokers[broker] = epoch
-        events.append(
+        append_row(
+            events,
             "broker_state",
-            line.ts,
-            line.broker,
-            0,
+            line,
             replica_id=broker,
             broker_epoch=self.brokers.get(broker),
             detail=state,
-            **({} if own_report else self._commit_fields(line)),
+            **{} if own_report else self._commit_fields(line),
         )
 
     def registration_change(
@@ -185,28 +183,14 @@ class ControllerLogState:
     def version(self, line: Line, version: str, events: EventBuilder) -> None:
         """The cluster's metadata version, whose rules the node follows from here on."""
         replica = None if line.broker == METADATA_LOG else line.broker
-        events.append(
-            "config",
-            line.ts,
-            line.broker,
-            0,
-            replica_id=replica,
-            detail=f"metadata={version}",
-            **self._commit_fields(line),
+        append_row(
+            events, "config", line, replica_id=replica, detail=f"metadata={version}", **self._commit_fields(line)
         )
 
     def rack(self, line: Line, broker: int, rack: str | None, events: EventBuilder) -> None:
         """The rack that a broker registered with."""
         if rack:
-            events.append(
-                "config",
-                line.ts,
-                line.broker,
-                0,
-                replica_id=broker,
-                detail=RACK + rack,
-                **self._commit_fields(line),
-            )
+            append_row(events, "config", line, replica_id=broker, detail=RACK + rack, **self._commit_fields(line))
 
     def clear_elr(self, topic: str) -> None:
         """A ClearElrRecord: the partition epoch increases where there was an ELR or a last known one; "" stands for all
@@ -224,9 +208,7 @@ class ControllerLogState:
             return
         place = self.broker_log.partitions.place_of_topic(name) if resource == TOPIC else None
         if resource in (TOPIC, BROKER) and (place is None or self.broker_log.wanted(place)):
-            events.append(
-                "config", line.ts, line.broker, 0, place=place, min_isr=int(value), **self._commit_fields(line)
-            )
+            append_row(events, "config", line, place=place, min_isr=int(value), **self._commit_fields(line))
 
 
 _FIELDS = tuple(field.name for field in fields(Registration))

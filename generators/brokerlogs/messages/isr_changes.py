@@ -10,6 +10,7 @@ from generators.brokerlogs.messages.broker_state import (
     BrokerLogState,
     Line,
     MessagePattern,
+    append_row,
     broker_ids,
     is_recovering,
     printed_fields,
@@ -25,7 +26,7 @@ def _isr(broker: BrokerLogState, line: Line, place: int, events: EventBuilder, d
     broker.proposed.pop(place, None)
     if broker.wanted(place):
         about = broker.term_fields(place, events) | fields
-        events.append("isr", line.ts, line.broker, line.level, detail=detail, **about)
+        append_row(events, "isr", line, level=line.level, detail=detail, **about)
 
 
 def _skipped_change(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -75,7 +76,7 @@ def _propose(broker: BrokerLogState, line: Line, events: EventBuilder, detail: s
         return
     broker.proposed[place] = sorted(isr)
     about = broker.term_fields(place, events) | {"leader_id": line.broker}
-    events.append("isr_proposed", line.ts, line.broker, line.level, detail=detail, isr=isr, **about)
+    append_row(events, "isr_proposed", line, level=line.level, detail=detail, isr=isr, **about)
 
 
 def _submitting(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -100,26 +101,22 @@ def _shrink_offsets(broker: BrokerLogState, line: Line, match: re.Match[str], ev
     hw, leo = int(match[3]), int(match[4])
     if leo > state["leader_leo"]:
         state["leader_leo"] = leo
-        events.append("append", line.ts, line.broker, line.level, leader_leo=leo, **about)
+        append_row(events, "append", line, level=line.level, leader_leo=leo, **about)
     for replica, offset in SHRUNK.findall(match[5]):
         slots = [k for k in range(len(leos)) if leos[k]["replica"] in (int(replica), -1)]
         if slots and (leos[slots[0]]["replica"] < 0 or leos[slots[0]]["leo"] != int(offset)):
             leos[slots[0]] = (int(replica), int(offset), line.ts)
-            events.append(
-                "replica_leo", line.ts, line.broker, line.level, replica_id=int(replica), leo=int(offset), **about
-            )
+            append_row(events, "replica_leo", line, level=line.level, replica_id=int(replica), leo=int(offset), **about)
     if line.level == 0 and hw != state["hw"]:
         state["hw"] = hw
-        events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, hw=hw, **about)
+        append_row(events, "hw", line, level=line.level, replica_id=line.broker, hw=hw, **about)
 
 
 def _rejected(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     broker.proposed.pop(line.place, None)
     if broker.wanted(line.place):
         about = broker.term_fields(line.place, events) | {"leader_id": line.broker}
-        events.append(
-            "isr_rejected", line.ts, line.broker, line.level, isr=broker_ids(match[2]), detail=match[1], **about
-        )
+        append_row(events, "isr_rejected", line, level=line.level, isr=broker_ids(match[2]), detail=match[1], **about)
 
 
 ISR_CHANGES: dict[str, MessagePattern] = {

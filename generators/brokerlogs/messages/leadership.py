@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern, broker_ids
+from generators.brokerlogs.messages.broker_state import (
+    BrokerLogState,
+    Line,
+    MessagePattern,
+    append_row,
+    broker_ids,
+)
 
 ID = r"(?:Some\(|Optional\[)?([\w-]{22})[)\]]?"
 """A topic id, as Scala and Java print it."""
@@ -31,11 +37,11 @@ def _leader(broker: BrokerLogState, line: Line, match: re.Match[str], events: Ev
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
     state["leader_leo"], state["hw"] = leo, hw
-    events.append(
+    append_row(
+        events,
         "leader",
-        line.ts,
-        line.broker,
-        line.level,
+        line,
+        level=line.level,
         place=place,
         topic_id=broker.topic_id(place, events),
         leader_id=line.broker,
@@ -61,11 +67,11 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
-    events.append(
+    append_row(
+        events,
         "follower",
-        line.ts,
-        line.broker,
-        line.level,
+        line,
+        level=line.level,
         place=place,
         topic_id=broker.topic_id(place, events),
         leader_id=_optional_int(match[7]),
@@ -87,11 +93,11 @@ def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
     about = {"leader_id": line.broker, "replica_id": line.broker, "leader_epoch": epoch}
-    events.append(
+    append_row(
+        events,
         "election",
-        line.ts,
-        line.broker,
-        line.level,
+        line,
+        level=line.level,
         place=place,
         leo=leo,
         hw=_optional_int(match[4]),

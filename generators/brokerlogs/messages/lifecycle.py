@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import Line
+from generators.brokerlogs.messages.broker_state import Line, append_row
 from generators.brokerlogs.scanning.fetch_grouping import RESTART_MS
 from schemas.event_types import CLEAN_START, UNCLEAN_START
 
@@ -106,15 +106,15 @@ def read(logger: str, line: Line, events: EventBuilder) -> bool:
 
 
 def _version(line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"kafka={match[1]}")
+    append_row(events, "config", line, replica_id=line.broker, detail=f"kafka={match[1]}")
 
 
 def _metadata_version(line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=f"metadata={match[1]}")
+    append_row(events, "config", line, replica_id=line.broker, detail=f"metadata={match[1]}")
 
 
 def _failed_directory(line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    events.append("broker_state", line.ts, line.broker, 0, replica_id=line.broker, detail="log_dir_offline")
+    append_row(events, "broker_state", line, replica_id=line.broker, detail="log_dir_offline")
 
 
 def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -122,7 +122,7 @@ def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> N
     if match[1] is None:
         return _failed_directory(line, match, events)
     detail = CLEAN_START if match[1].startswith("Skipping") else UNCLEAN_START
-    events.append("config", line.ts, line.broker, 0, replica_id=line.broker, detail=detail)
+    append_row(events, "config", line, replica_id=line.broker, detail=detail)
     return None
 
 

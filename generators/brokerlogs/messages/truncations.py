@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern, append_row
 from schemas.event_types import cut_detail
 
 
@@ -17,7 +17,7 @@ def _truncate(broker: BrokerLogState, line: Line, place: int, offset: int, event
     detail = cut_detail(hw, *answer) if hw is not None and answer is not None and 0 <= answer[1] < hw else None
     broker.loaded_hws.pop(place, None)
     about = {"place": place, "replica_id": line.broker, "leo": offset, "detail": detail}
-    events.append("truncate", line.ts, line.broker, line.level, **about)
+    append_row(events, "truncate", line, level=line.level, **about)
 
 
 def _loaded(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -40,7 +40,7 @@ def _truncating(broker: BrokerLogState, line: Line, match: re.Match[str], events
 def _below_hw(broker: BrokerLogState, line: Line, place: int, hw: int, events: EventBuilder) -> None:
     """A follower with this HW, and a log that reaches as far at least: nothing else tells of it before Kafka 2.6."""
     if broker.wanted(place):
-        events.append("follower", line.ts, line.broker, line.level, place=place, replica_id=line.broker, leo=hw, hw=hw)
+        append_row(events, "follower", line, level=line.level, place=place, replica_id=line.broker, leo=hw, hw=hw)
 
 
 def _truncated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -50,7 +50,7 @@ def _truncated(broker: BrokerLogState, line: Line, match: re.Match[str], events:
 def _lowered(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     if broker.wanted(line.place):
         about = broker.term_fields(line.place, events) | {"hw_before": int(match[1]), "hw": int(match[2])}
-        events.append("hw", line.ts, line.broker, line.level, replica_id=line.broker, **about)
+        append_row(events, "hw", line, level=line.level, replica_id=line.broker, **about)
 
 
 def read_move(broker: BrokerLogState, line: Line) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import Line, broker_ids
+from generators.brokerlogs.messages.broker_state import Line, append_row, broker_ids
 from generators.brokerlogs.messages.controller_state import ControllerLogState
 
 _Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
@@ -52,9 +52,7 @@ def _leader_and_isr(text: str) -> dict[str, Any]:
 def _append(
     controller: ControllerLogState, line: Line, type: str, events: EventBuilder, place: int, **fields: Any
 ) -> None:
-    events.append(
-        type, line.ts, line.broker, 0, committed=1, controller_epoch=controller.epoch, place=place, **fields
-    )  # fmt: skip
+    append_row(events, type, line, committed=1, controller_epoch=controller.epoch, place=place, **fields)
 
 
 def _assigned(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -111,11 +109,10 @@ def _brokers(controller: ControllerLogState, line: Line, match: re.Match[str], e
 
 
 def _state(controller: ControllerLogState, line: Line, broker: int, state: str, events: EventBuilder) -> None:
-    events.append(
+    append_row(
+        events,
         "broker_state",
-        line.ts,
-        line.broker,
-        0,
+        line,
         replica_id=broker,
         broker_epoch=controller.brokers.get(broker) if state == "started" else None,
         detail=state,

@@ -9,7 +9,7 @@ from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages import controller as controller_shapes
 from generators.brokerlogs.messages import lifecycle, zookeeper
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
 from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
 from generators.brokerlogs.messages.coverage import Shown, note_shown
 from generators.brokerlogs.messages.evidence import may_be_evidence, shape_of
@@ -168,7 +168,7 @@ class RareLines:
         self.report.broken += torn
         self.report.understood -= torn
         if self.reported_at.get(shape) != line.ts // 1000:
-            events.append("lost", line.ts, line.broker, line.level if torn else 0, detail=shape)
+            append_row(events, "lost", line, level=line.level if torn else 0, detail=shape)
             self.partitions.repeat_leos()
         self.reported_at[shape] = line.ts // 1000
         if logger.endswith("QuorumController"):

@@ -30,6 +30,12 @@ TILE = 500
 RECORDS = 10
 """So many at a time come to a partition of a tile."""
 
+_SAME = {
+    *("cluster", "seed", "lag_max_ms", "lag_max_messages", "session_timeout_ms", "fetch_max_records", "flush_ms"),
+    *("log_dirs", "thread_stalls", "thread_overtakes", "alter_partition_errors", "retention_check_ms"),
+}
+"""Keys of `[simulate]` that a simulated cluster has under the same name."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -70,31 +76,20 @@ def plan(section: Simulate) -> Plan:
         near, known = nearest_version(section.version), ", ".join(VERSIONS)
         raise UsageError(f"version {section.version} has no rules here: {near}, known are {known}")
     settings = Settings(
-        cluster=section.cluster,
-        seed=section.seed,
+        **section.model_dump(include=_SAME),
         brokers=_brokers(section),
         topics=_topics(section),
         version=VERSIONS[section.version],
         controllers=_controllers(section),
         racks={broker: f"rack-{(broker - 1) % section.racks + 1}" for broker in _brokers(section) if section.racks},
         clocks=_clocks(section),
-        lag_max_ms=section.lag_max_ms,
-        lag_max_messages=section.lag_max_messages,
-        session_timeout_ms=section.session_timeout_ms,
-        fetch_max_records=section.fetch_max_records,
-        flush_ms=section.flush_ms,
         controller_us=(MS, section.controller_ms * MS),
         alter_us=LOADED if section.commits == "loaded" else {},
         metadata_us=(MS // 2, section.metadata_ms * MS),
         elr=_elr(section),
-        log_dirs=section.log_dirs,
-        thread_stalls=section.thread_stalls,
-        thread_overtakes=section.thread_overtakes,
-        alter_partition_errors=section.alter_partition_errors,
         retention=Retention(section.retention_bytes, section.segment_bytes, section.record_bytes)
         if section.retention_bytes
         else None,
-        retention_check_ms=section.retention_check_ms,
     )
     wrong = _faults(section, settings)
     loads = tuple(load.parse(text) for text in section.load)
