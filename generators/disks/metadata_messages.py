@@ -39,7 +39,6 @@ _MESSAGES = f"""
 _SILENT = frozenset((10, 11, 14, 15, 18, 19, 20, 21, 22, 26, 27, 29))
 """Users, delegation tokens, quotas, ids of producers, ACLs, no-ops, migration, controllers."""
 _SIZES = {"i1": 1, "i2": 2, "i4": 4, "i8": 8}
-Type = str | list[tuple[str, Any, int]]
 
 
 class Message(NamedTuple):

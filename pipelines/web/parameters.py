@@ -9,8 +9,6 @@ from fastapi import Depends, Query, Request
 from pipelines.web.asked import Asked, asked_of
 from pipelines.web.snapshot import Reader
 
-Text = Annotated[str | None, Query()]
-
 
 def _asked(
     cluster: Annotated[str | None, Query(description="Only this cluster.")] = None,

@@ -21,6 +21,7 @@ from pipelines.commands.simulate.run import run
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules
 from pipelines.settings import Simulate
+from tests.simulated import cut_traces
 from tests.simulated.telemetry_damage import Rates, strike
 from tests.simulated.truth_differences import rules_of
 
@@ -38,9 +39,9 @@ def recorded() -> dict[str, pa.Table]:
     found = {}
     for name in traces.scenarios():
         found[f"{name}/3"] = read_logs([traces.path(name)], name)
-        for level, passing in ((2, traces.lean), (0, traces.info)):
+        for level, passing in ((2, cut_traces.lean), (0, cut_traces.info)):
             with tempfile.TemporaryDirectory() as folder:
-                found[f"{name}/{level}"] = read_logs([traces.cut(name, passing, folder)], name)
+                found[f"{name}/{level}"] = read_logs([cut_traces.cut(name, passing, folder)], name)
         with tempfile.TemporaryDirectory() as lake:
             ingest_logs([traces.path(name)], cluster=name, lake=lake, options=ReadOptions(coalesce_ms=longest(30_000)))
             found[f"{name}/coalesced"] = in_order(read_events(lake))

@@ -12,6 +12,7 @@ from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.replication import replay
 from tests.kafka.shrink_lines import out_of_sync_replicas
+from tests.simulated import cut_traces
 
 SETTLED_HW = re.compile(
     r"(\d+)\|[^|]*\|[^|]*\|kafka\.cluster\.Partition\|\[Partition (\S+)-(\d+) broker=(\d+)\] "
@@ -74,7 +75,7 @@ def events_of_cut(tmp_path_factory):
     @functools.cache
     def events(scenario, level):
         folder = tmp_path_factory.mktemp(f"{scenario}-{level}")
-        return read_logs([traces.cut(scenario, getattr(traces, level), folder)], scenario)
+        return read_logs([cut_traces.cut(scenario, getattr(cut_traces, level), folder)], scenario)
 
     return events
 

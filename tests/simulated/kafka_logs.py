@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from generators.recordings.traces import LEAN_DENIES
 from generators.simulator.cluster.settings import MS, SECOND, Settings
 from generators.simulator.cluster.simulation_event import CONTROLLER, REPLICATION, SimulationEvent
 from generators.simulator.telemetry.attempts import Attempt, Attempts
@@ -31,6 +30,7 @@ from tests.simulated.broker_lines import (
 )
 from tests.simulated.broker_lines import INFO as INFO_LINE
 from tests.simulated.controller_lines import ControllerLines
+from tests.simulated.cut_traces import LEAN_DENIES
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.simulation import Simulation

@@ -10,9 +10,6 @@ import numpy as np
 
 from generators.cluster.metadata.lists import I32, I64, Lists, Mask
 
-NOBODY = -1
-"""The leader of a partition without one."""
-
 
 class Topics(NamedTuple):
     """The topics that are watched, by name; the partitions of topic k are rows `first[k]` to `first[k + 1]`."""

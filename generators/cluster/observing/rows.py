@@ -89,11 +89,6 @@ def lists(column: Lists, rows: I64, where: Mask | None = None) -> pa.Array:
     return column.take(rows).arrow(null)
 
 
-def joined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Rows of several kinds, one after the other; a column that a kind lacks is null."""
-    return pa.concat_tables(tables, promote_options="default")
-
-
 def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
     """What only the leader's rows have: its epoch, the ISR and the assignment that go with it."""
     seen = answer.partitions

@@ -15,7 +15,6 @@ from generators.simulator.telemetry.attempts import Attempt, Attempts, reports
 from generators.simulator.telemetry.leader_view import LeaderView, LeaderViews, Place
 
 FULL, LEAN, INFO = 3, 2, 0
-LEVELS = {"full": FULL, "lean": LEAN, "info": INFO}
 COVERS = {
     REPLICATION: ("terms", "hw_falls", "truncations", "isr", "brokers"),
     CONTROLLER: ("elections", "unclean_elections", "brokers", "assignments", "configs", "topics"),

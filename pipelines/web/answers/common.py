@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.lake.queries import Row, View, query
@@ -120,8 +120,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, tuple) and len(item) == 2 for item in value):
         return dict(value)
     return value
-
-
-def as_data(answer: Any) -> dict[str, Any]:
-    """An answer as JSON has it."""
-    return asdict(answer)

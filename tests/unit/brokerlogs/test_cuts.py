@@ -8,6 +8,7 @@ import pytest
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
+from tests.simulated import cut_traces
 from tests.unit.brokerlogs.log_lines import recorded
 
 SOURCES = [
@@ -48,7 +49,7 @@ def test_any_cut_gives_the_same_events(scenario, file, size, restore):
         assert parser.low_watermark == whole.low_watermark, f"seed {seed}"
 
 
-@pytest.mark.parametrize("cut", [traces.lean, traces.info])
+@pytest.mark.parametrize("cut", [cut_traces.lean, cut_traces.info])
 def test_so_do_lower_levels(cut):
     text = trace("unclean_election", "broker-3/replication.log.gz").decode().splitlines(keepends=True)
     data = "".join(cut(text)).encode()

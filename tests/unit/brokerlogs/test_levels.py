@@ -6,6 +6,7 @@ import pytest
 
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.recordings import traces
+from tests.simulated import cut_traces
 from tests.unit.brokerlogs.log_lines import STATE, advanced, events, leader, line, recorded, skipped
 
 
@@ -77,7 +78,7 @@ def test_a_level_can_be_forced():
     assert levels(leader(), recorded(2, 0), level=1) == [("leader", 1), ("fetch", 1)]
 
 
-@pytest.mark.parametrize(("cut", "level"), [(None, 3), (traces.lean, 2), (traces.info, 0)])
+@pytest.mark.parametrize(("cut", "level"), [(None, 3), (cut_traces.lean, 2), (cut_traces.info, 0)])
 def test_a_trace_cut_to_a_lower_level_has_that_level(cut, level):
     with gzip.open(traces.path("unclean_election") / "broker-3/replication.log.gz", "rt") as file:
         lines = list(file)

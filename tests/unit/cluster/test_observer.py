@@ -1,6 +1,7 @@
 """What brokers answer, round by round, to the rows that a watcher writes."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from generators.cluster.observing.observer import FIRST_ROUND, GONE
@@ -233,7 +234,6 @@ def test_metadata_behind_what_is_known_is_recognised():
 
 def test_every_row_keeps_the_contract_of_bronze():
     from generators.brokerlogs.tailing.sequence_numbers import Numbering
-    from generators.cluster.observing.rows import joined
 
     one = observer()
     tables = one.learn(changed(leader=-1, isr=[]), at(5), 1)[1]
@@ -241,7 +241,7 @@ def test_every_row_keeps_the_contract_of_bronze():
     one.missed(1, at(7).ts_us, "gone")
     one.learn(changed(leader=1, epoch=2, isr=[1]), at(8), 1)
     tables += one.take(answer(one, 1, 9, [100, 70], hw=[100, -1], term_start=[3, -1]))
-    numbered = Numbering(0).number(joined(tables))
+    numbered = Numbering(0).number(pa.concat_tables(tables, promote_options="default"))
     assert set(numbered["event_type"].to_pylist()) == {"isr", "sample", "lost", "leader", "progress"}
     assert numbered.schema.equals(replication_events.ARROW)
     mask, rejected = split(numbered)

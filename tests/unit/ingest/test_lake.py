@@ -9,7 +9,8 @@ from deltalake import DeltaTable, write_deltalake
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from pipelines.lake.bronze import append_events, append_round, bronze, committed, read_events
 from pipelines.lake.table import add_columns
-from schemas import declaration, replication_events
+from schemas import replication_events
+from tests.schema_differences import differences
 from tests.unit.ingest.plain_parser import PlainParser, lines
 
 
@@ -51,7 +52,7 @@ def test_names_stay_dictionaries_where_asked(tmp_path: Path) -> None:
 
 def test_the_table_has_its_declared_schema_and_no_feature_that_spark_and_rust_do_not_share(tmp_path: Path) -> None:
     table = bronze(str(tmp_path))
-    assert declaration.differences(replication_events.ARROW, pa.schema(table.schema().to_arrow())) == []
+    assert differences(replication_events.ARROW, pa.schema(table.schema().to_arrow())) == []
     assert table.protocol().reader_features is None
     assert pc.all(read_events(str(tmp_path))["seq"].is_valid()).as_py() is None
 
@@ -71,7 +72,7 @@ def test_a_lake_of_an_earlier_version_goes_on(tmp_path: Path) -> None:
     assert append_events(lake, more, app_id="w", version=0)
     assert read_events(lake)["repeats"].to_pylist().count(None) == 5
     assert read_events(lake)["repeats"].to_pylist().count(7) == 5
-    assert declaration.differences(replication_events.ARROW, pa.schema(bronze(lake).schema().to_arrow())) == []
+    assert differences(replication_events.ARROW, pa.schema(bronze(lake).schema().to_arrow())) == []
 
 
 def test_two_that_add_the_columns_at_once_both_go_on(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from generators.recordings import traces
+from tests.simulated import cut_traces
 
 
 def _replication(folder: Path, broker: int) -> list[str]:
@@ -26,12 +27,12 @@ def test_there_are_three_scenarios_with_what_was_done_to_them() -> None:
 @pytest.mark.parametrize(
     ("level", "kept", "gone"),
     [
-        (traces.lean, ["High watermark updated", "All current LEOs", "starts at leader epoch"], "Recorded replica"),
-        (traces.info, ["ISR updated to", "starts at leader epoch"], "High watermark updated"),
+        (cut_traces.lean, ["High watermark updated", "All current LEOs", "starts at leader epoch"], "Recorded replica"),
+        (cut_traces.info, ["ISR updated to", "starts at leader epoch"], "High watermark updated"),
     ],
 )
 def test_a_cut_keeps_what_its_level_prints(tmp_path: Path, level: object, kept: list[str], gone: str) -> None:
-    folder = traces.cut("leader_crash", level, tmp_path / "cut")  # type: ignore[arg-type]
+    folder = cut_traces.cut("leader_crash", level, tmp_path / "cut")  # type: ignore[arg-type]
     lines = [line for broker in (1, 2, 3) for line in _replication(folder, broker)]
     for words in kept:
         assert any(words in line for line in lines)
@@ -42,4 +43,4 @@ def test_a_cut_keeps_what_its_level_prints(tmp_path: Path, level: object, kept: 
 
 def test_a_stack_trace_goes_with_its_line() -> None:
     lines = ["1|t|DEBUG|c|boom\n", "java.lang.X\n", "\tat y\n", "2|t|ERROR|c|bang\n", "\tat z\n"]
-    assert list(traces.info(lines)) == lines[3:]
+    assert list(cut_traces.info(lines)) == lines[3:]

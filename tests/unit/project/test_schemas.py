@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from schemas import MODULES, tables
-from schemas.declaration import differences
+from tests.schema_differences import differences
 
 EXPECTED = pa.schema(
     [

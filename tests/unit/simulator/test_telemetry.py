@@ -13,7 +13,7 @@ from generators.simulator.cluster.simulation_event import CONTROLLER, Simulation
 from generators.simulator.telemetry.rows import Telemetry
 from pipelines.replication.events.row_rules import split
 from schemas import replication_events
-from schemas.declaration import differences
+from tests.schema_differences import differences
 from tests.unit.simulator.simulation_events import append, event, fetch, hw, leader, wide
 
 

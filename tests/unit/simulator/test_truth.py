@@ -21,7 +21,7 @@ from generators.simulator.truth.falls import Falls
 from generators.simulator.truth.tables import Truth, write
 from pipelines.replication import Facts, replay
 from schemas import truths
-from schemas.declaration import differences as schema_differences
+from tests.schema_differences import differences as schema_differences
 from tests.simulated.truth_differences import differences, rules_of
 from tests.unit.simulator.clusters import SCRIPTS, SETTINGS, play
 
