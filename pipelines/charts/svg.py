@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 
 from pipelines.charts.style import Spec
 
@@ -14,8 +15,4 @@ def svg(spec: Spec, prefix: str, label: str) -> str:
     import vl_convert
 
     drawn = _ID.sub(rf"\1{prefix}-\2", vl_convert.vegalite_to_svg(spec))
-    return drawn.replace("<svg ", f'<svg role="img" aria-label="{_attribute(label)}" ', 1)
-
-
-def _attribute(text: str) -> str:
-    return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace(">", "&gt;")
+    return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)

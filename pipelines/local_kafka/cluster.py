@@ -19,8 +19,7 @@ from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.metadata.partitions import Partitions
 from pipelines.local_kafka import stock_logging
 from pipelines.local_kafka.jars import jars
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import Version
 
 RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")

@@ -23,8 +23,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from pipelines.local_kafka.cluster import Cluster
 from pipelines.local_kafka.jars import jars
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import version
 from tests.realkafka.segments import log_end
 

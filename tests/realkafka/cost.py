@@ -24,8 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pipelines.lake.bronze import read_events
 from pipelines.local_kafka.cluster import BROKERS, Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import DEFAULT, version
 from tests.realkafka.beside import ROOT
 from tests.realkafka.story import SETTINGS

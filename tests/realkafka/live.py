@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.local_kafka.cluster import BROKERS, Cluster, free_ports
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import DEFAULT, version
 from tests.realkafka.load import Producers, Topic
 

@@ -17,8 +17,7 @@ from typing import Any
 
 from pipelines.lake.bronze import read_events
 from pipelines.local_kafka.cluster import BROKERS, Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import Version
 from pipelines.replication import Facts, replay
 from tests.realkafka.beside import CLUSTER, ROOT

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pipelines.local_kafka.cluster import BROKERS, Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import Version
 from tests.realkafka.beside import Beside
 from tests.realkafka.load import Log, Place, Producers, Reader, Topic, read_back

@@ -16,8 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from generators.cluster.committed import Committed, ask_committed
 from generators.cluster.watcher import WatchOptions
 from pipelines.local_kafka.cluster import BROKERS, Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import Version
 from tests.realkafka.beside import ROOT
 from tests.realkafka.load import Log, Place, Producers, Topic, read_back

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.local_kafka.cluster import Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import wait_until
+from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import Version
 from schemas import alerts, partition_hw, replication_events
 from tests.realkafka.beside import Beside

@@ -15,8 +15,7 @@ import pytest
 
 from pipelines.lake.bronze import read_events
 from pipelines.local_kafka.cluster import Cluster
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start, wait_until
+from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import Version
 from pipelines.replication import Facts, replay
 from pipelines.replication.events.row_rules import split

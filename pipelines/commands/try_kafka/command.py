@@ -25,8 +25,7 @@ from pipelines.errors import UsageError, nearest
 from pipelines.lake.lake import Lake
 from pipelines.local_kafka.cluster import Cluster
 from pipelines.local_kafka.jars import installed, jars
-from pipelines.local_kafka.journal import Journal
-from pipelines.local_kafka.processes import end, start
+from pipelines.local_kafka.processes import Journal, end, start
 from pipelines.local_kafka.versions import VERSIONS, Version
 from pipelines.streaming.session import require_java
 from pipelines.verdict.records import State
