@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.replication.telemetry.coverage import coverage
+from pipelines.streaming.source.drain import closing_row
 from tests.properties.facts import differences, reconstruct
 from tests.unit.replication.bronze import BASE_MS, Source, controller, events_of
 from tests.unit.replication.watching import Watched
@@ -215,6 +216,58 @@ def test_reports_above_what_was_computed_count_as_far_as_they_went_by_then(over)
     if over:
         log.follower(14_000, 1, 3, 3, 2)
     assert_read_the_same(*cut_at(12_500, log, new, quorum))
+
+
+def test_who_is_read_first_in_a_batch_does_not_open_a_clock_earlier():
+    """202611260222: the others of that batch had told nothing yet, and went on for the grace by their first rows."""
+    log, *others = (Source(f"broker-{broker}/replication.log").progress(1000) for broker in (1, 2, 3))
+    first = [*log.progress(71_000).rows, *others[0].rows, *others[1].rows]
+    assert_read_the_same(first, [*others[0].progress(471_000).rows[1:], *others[1].progress(471_006).rows[1:]])
+
+
+def test_the_earliest_row_measures_the_clocks_of_the_others_whoever_has_it():
+    """202611270653: one batch began with the source that comes first by name, 400 s ahead."""
+    assert_read_the_same(Source("broker-3/replication.log").progress(0).rows, Source().progress(400_000).rows)
+
+
+def test_a_clock_is_found_wrong_once_though_a_number_is_missing_before_it():
+    log, other = Source().progress(0).skip().progress(3_600_000), Source("broker-2/replication.log").progress(0)
+    first = [*log.rows, *other.rows]
+    parts = [first, *([row] for row in other.progress(6000).progress(7000).progress(20_000).rows[1:])]
+    found = reconstruct(parts)["telemetry_gaps"]
+    assert [count for row, count in found.items() if "'clock'" in row] == [1]
+
+
+def test_a_gap_before_rows_of_which_none_has_a_time_is_told_of_no_time():
+    """202611260659: the newest of the cluster by then, while all that is known of it lies in quarantine."""
+    log, nobody = Source().progress(1000), Source("broker-2/replication.log").skip().append(0, 3)
+    nobody.rows[0]["ts"] = -1_000_000
+    assert_read_the_same([*nobody.rows, *log.rows], log.progress(3000).rows[1:])
+
+
+@pytest.mark.parametrize("ts", [-1_000_000, 10_413_792_000_000_000])
+def test_a_row_that_is_set_aside_for_its_time_moves_no_clock(ts):
+    """One of the year 2300 put every replica out of sync until then, and all that its leader told after it as well."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).append(15, 6).fetch(20, 2, 5, 5).fetch(20, 3, 5, 5)
+    log.rows[2]["ts"] = ts
+    found = reconstruct([log.append(1000, 9).fetch(1100, 2, 9, 9).fetch(1100, 3, 9, 9).progress(5000).rows])
+    assert len(found["quarantine"]) == 1
+    assert not found["replica_sync"]
+
+
+def test_the_last_number_of_an_incarnation_is_that_of_its_last_row():
+    """202611260938: it stood behind a hole yet, in one batch with the next incarnation."""
+    log, new = Source().skip(2).progress(3000).progress(9000), Source(source_epoch=1).progress(9300)
+    assert_read_the_same(log.rows, new.rows)
+
+
+def test_a_row_of_the_moment_up_to_which_all_is_decided_is_not_late():
+    """202611272564: what is due then is decided after it."""
+    log, other = Source().progress(0).skip().progress(9520), Source("broker-2/replication.log").progress(0).progress(9520)
+    last = {"broker-1/replication.log": (0, 2), "broker-2/replication.log": (0, 1)}
+    closing = dict.fromkeys(log.rows[0]) | closing_row("c", log.rows[1]["ts"], 0, last)
+    first = [*log.progress(9520).rows, *other.rows, closing]
+    assert_read_the_same(first, other.event(9520, "config", True, detail="kafka=4.1.1").progress(20_000).rows[2:])
 
 
 @pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")

@@ -73,7 +73,7 @@ def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[G
     times = int64_column(applied["ts"]) if applied.num_rows else np.empty(0, dtype=np.int64)
     for row, ts in zip(applied.to_pylist(), times.tolist(), strict=True):
         _apply(state, found, row, ts)
-        if ts <= settled.get(row["cluster"], -1):
+        if ts < settled.get(row["cluster"], -1):
             found.of_sources.append(gap_row(row, ts, "source", row["source_seq"], row["source_seq"], "late"))
     for gap in gaps:
         source_gap(state, found, gap)

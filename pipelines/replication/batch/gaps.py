@@ -16,7 +16,7 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column, take_rows
 from pipelines.replication.events.packed_rows import PACKED
-from pipelines.replication.events.row_rules import FIRST_US, LAST_US
+from pipelines.replication.events.row_rules import FIRST_US
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State
@@ -68,18 +68,12 @@ def source_gap(state: State, found: GapRows, gap: Gap) -> None:
         "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
         "broker_id": None, "level": None,
     }  # fmt: skip
-    ts = _accepted(state, source.cluster, gap.ts)
-    found.of_sources.append(gap_row(event, ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
+    found.of_sources.append(gap_row(event, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
     if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
         if source.source_id.startswith(WATCHER):
             state.watched.record_gap(source.cluster, broker, gap.ts)
         else:
             state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
-
-
-def _accepted(state: State, cluster: str, ts: int) -> int:
-    """The time, or of one that no event can have, whose row is in quarantine, the newest of the cluster."""
-    return ts if FIRST_US <= ts <= LAST_US else max(state.sources.latest(cluster), FIRST_US)
 
 
 def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
@@ -90,13 +84,16 @@ def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
 
 
 def partition_gaps(state: State, found: GapRows, batch: Batch, results: TermResults) -> None:
-    """Gaps in the numbers of partitions that were read across: those numbers are lost."""
+    """Gaps in the numbers of partitions that were read across: those numbers are lost. One before a row without a usable
+    time is told as of the rows before it, if there are any."""
     for row, seq_from, seq_to in batch.accepted.gaps:
         if results.consumed[row]:
-            series = int(batch.series[row])
+            series, at = int(batch.series[row]), np.array([row])
             state.lost_numbers.setdefault(series, []).append((int(seq_from), int(seq_to)))
+            ts = int(batch.int64("ts", at)[0]) or int(batch.clocks(at)[0])
+            if ts < FIRST_US:
+                continue
             event = batch.events.drop_columns(["ts"]).slice(int(row), 1).to_pylist()[0]
-            ts = _accepted(state, event["cluster"], int(batch.int64("ts", np.array([row]))[0]))
             found.of_partitions.append(gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
 
 
@@ -122,9 +119,9 @@ def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> No
     if not len(rows):
         return
     late = take_rows(batch.events, rows)
-    for told, event in zip(int64_column(late["ts"]).tolist(), late.drop_columns(["ts"]).to_pylist(), strict=True):
-        ts = _accepted(state, event["cluster"], told)
-        found.of_partitions.append(gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
+    for ts, event in zip(int64_column(late["ts"]).tolist(), late.drop_columns(["ts"]).to_pylist(), strict=True):
+        if ts >= FIRST_US:
+            found.of_partitions.append(gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
 
 
 def _filling_lost_numbers(state: State, batch: Batch) -> I64:

@@ -176,15 +176,12 @@ class Sources:
                 found.append(Gap(source, "reset", last, last, row["since"], RESTARTED_NUMBERS))
             if row["seq_to"] >= source.next_seq:
                 source.pending_runs.append((row["seq_from"], row["seq_to"], row["since"], row["latest"]))
-        for key in sorted(self.known):
-            source = self.known[key]
+        for source in self.known.values():
             if source.first_ts < 0:
                 source.first_ts = min((run[2] for run in source.pending_runs if run[2] >= 0), default=-1)
-            if key in new:
-                found += self._supersede_earlier(source)
-            if source.pending_runs:
-                found += self._join_runs(source)
-        return found
+        for key in sorted(new):
+            found += self._supersede_earlier(self.known[key])
+        return found + self._join(list(self.known.values()))
 
     def _supersede_earlier(self, new: Source) -> list[Gap]:
         """Earlier incarnations of a source end when a later one begins."""
@@ -193,9 +190,33 @@ class Sources:
             for s in self.of(new.cluster)
             if s.source_id == new.source_id and s.source_epoch < new.source_epoch and not s.superseded
         ]
+        found = []
         for source in ended:
             source.superseded = True
-        return [Gap(s, "reset", s.next_seq - 1, s.next_seq - 1, max(s.latest, 0)) for s in ended]
+            last = max(source.next_seq - 1, *(run[1] for run in source.pending_runs), -1)
+            latest = max(source.latest, *(run[3] for run in source.pending_runs), -1)
+            if latest >= 0:
+                found.append(Gap(source, "reset", last, last, latest))
+        return found
+
+    def _join(self, sources: list[Source]) -> list[Gap]:
+        """Moves low watermarks over pending runs until none shows anything more of the clock of another one.
+
+        Who came first counts for nothing: the earliest row is that by which the others are measured, and a run that is
+        ahead of all of them is open as of what all have told by then.
+        """
+        found: list[Gap] = []
+        waiting = sorted((s for s in sources if s.pending_runs), key=lambda s: min(run[2] for run in s.pending_runs))
+        while True:
+            before = [(s.latest, s.open_since, len(s.pending_runs)) for s in waiting]
+            for source in waiting:
+                found += self._join_runs(source)
+            if before == [(s.latest, s.open_since, len(s.pending_runs)) for s in waiting]:
+                opened = [s for s in waiting if s.clock_since is not None and s.open_since is None]
+                if not opened:
+                    return found
+                for source in opened:
+                    source.open_since = self.latest(source.cluster, but=source)
 
     def _join_runs(self, source: Source) -> list[Gap]:
         """Moves the low watermark of a source over the pending runs that continue its numbers."""
@@ -208,24 +229,26 @@ class Sources:
             if wrong_clock is None:
                 rest += source.pending_runs[k:]
                 break
-            if wrong_clock:
-                found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
-            else:
+            if not wrong_clock:
                 source.latest = max(source.latest, largest)
             if seq_from > source.next_seq:
                 rest.append((seq_from, seq_to, since, largest))
             elif seq_to >= source.next_seq:
-                if not wrong_clock and since >= 0:
+                if wrong_clock:
+                    found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
+                elif since >= 0:
                     source.tell(max(seq_from, source.next_seq), since, largest)
                 source.next_seq = seq_to + 1
                 source.low_watermark = source.low_watermark if wrong_clock else max(source.low_watermark, largest)
         source.pending_runs = rest
         return found
 
-    def _end_doubt(self, source: Source) -> list[Gap]:
-        """The history is closed and no other source came near the rows that are open: the clock is wrong."""
-        source.open_since = self.latest(source.cluster, but=source) - self.grace_us
-        return self._join_runs(source)
+    def _end_doubt(self, cluster: str) -> list[Gap]:
+        """The history is closed and no other source came near the rows that are open: their clocks are wrong."""
+        doubtful = [source for source in self.of(cluster) if source.open_since is not None]
+        for source in doubtful:
+            source.open_since = self.latest(cluster, but=source) - self.grace_us
+        return self._join(doubtful)
 
     def _has_wrong_clock(self, source: Source, k: int) -> bool | None:
         """Whether the clock of a pending run is wrong, that lies far ahead both of its own source and of all others.
@@ -242,7 +265,8 @@ class Sources:
             source.clock_since = source.open_since = None
             return False
         if source.clock_since is None or source.open_since is None:
-            source.clock_since, source.open_since = since, others
+            source.clock_since = since
+            return None
         later = source.pending_runs[k:]
         if others >= source.open_since + self.grace_us or _earlier_start(later, since) < since:
             return True
@@ -274,20 +298,19 @@ class Sources:
 
     def expire_gaps(self, cluster: str, everything: bool = False) -> list[Gap]:
         """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all."""
-        found = []
+        found = self._end_doubt(cluster) if everything else []
         for source in self.of(cluster):
-            if everything and source.open_since is not None:
-                found += self._end_doubt(source)
             while source.pending_runs and source.pending_runs[0][0] > source.next_seq:
-                seq_from, _, since, _ = source.pending_runs[0]
-                since = since if since >= 0 else max(source.low_watermark, source.first_ts)
+                seq_from = source.pending_runs[0][0]
+                since = next((run[2] for run in source.pending_runs if run[2] >= 0), source.low_watermark)
                 newest = source.latest if source.low_watermark >= 0 else self.latest(cluster)
-                if not everything and (source.doubtful or newest - since < self.grace_us):
+                if not everything and (source.doubtful or since < 0 or newest - since < self.grace_us):
                     break
-                found.append(Gap(source, "gap", source.next_seq, seq_from - 1, since))
+                if since >= 0:
+                    found.append(Gap(source, "gap", source.next_seq, seq_from - 1, since))
                 source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
-                found += [g for g in self._join_runs(source) if g.kind != "clock"]
+                found += self._join_runs(source)
         return found
 
     def received(self, source: tuple[str, str, int], seq: int) -> bool:
