@@ -263,11 +263,21 @@ def test_the_last_number_of_an_incarnation_is_that_of_its_last_row():
 
 def test_a_row_of_the_moment_up_to_which_all_is_decided_is_not_late():
     """202611272564: what is due then is decided after it."""
-    log, other = Source().progress(0).skip().progress(9520), Source("broker-2/replication.log").progress(0).progress(9520)
+    log, other = (Source(f"broker-{broker}/replication.log").progress(0) for broker in (1, 2))
+    log.skip().progress(9520)
+    other.progress(9520)
     last = {"broker-1/replication.log": (0, 2), "broker-2/replication.log": (0, 1)}
     closing = dict.fromkeys(log.rows[0]) | closing_row("c", log.rows[1]["ts"], 0, last)
     first = [*log.progress(9520).rows, *other.rows, closing]
     assert_read_the_same(first, other.event(9520, "config", True, detail="kafka=4.1.1").progress(20_000).rows[2:])
+
+
+@pytest.mark.xfail(strict=True, reason="open: it would have to wait for the grace before anything is known of it")
+def test_a_first_term_waits_for_the_settings_that_a_source_without_rows_may_tell():
+    """202611261537: it went on by those of the sources that had told something, where all were in the ISR."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).progress(1000), Source("broker-2/replication.log")
+    rest = [*other.config(0, lag_max_ms=30).progress(5000).rows, *Source().skip(3).progress(5000).rows]
+    assert_read_the_same(log.rows, rest)
 
 
 @pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")

@@ -16,7 +16,7 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column, take_rows
 from pipelines.replication.events.packed_rows import PACKED
-from pipelines.replication.events.row_rules import FIRST_US
+from pipelines.replication.events.row_rules import FIRST_US, LAST_US
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State
@@ -84,17 +84,15 @@ def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
 
 
 def partition_gaps(state: State, found: GapRows, batch: Batch, results: TermResults) -> None:
-    """Gaps in the numbers of partitions that were read across: those numbers are lost. One before a row without a usable
-    time is told as of the rows before it, if there are any."""
-    for row, seq_from, seq_to in batch.accepted.gaps:
-        if results.consumed[row]:
-            series, at = int(batch.series[row]), np.array([row])
-            state.lost_numbers.setdefault(series, []).append((int(seq_from), int(seq_to)))
-            ts = int(batch.int64("ts", at)[0]) or int(batch.clocks(at)[0])
-            if ts < FIRST_US:
-                continue
-            event = batch.events.drop_columns(["ts"]).slice(int(row), 1).to_pylist()[0]
-            found.of_partitions.append(gap_row(event, ts, "partition", int(seq_from), int(seq_to), "gap"))
+    """Gaps in the numbers of partitions that were read across: those numbers are lost. They are told as of
+    the time of their series, which a row without a usable time does not move; it may have none yet."""
+    gaps = batch.accepted.gaps
+    gaps = gaps[results.consumed[gaps[:, 0]] == 1]
+    for (row, seq_from, seq_to), ts in zip(gaps.tolist(), batch.clocks(gaps[:, 0]).tolist(), strict=True):
+        state.lost_numbers.setdefault(int(batch.series[row]), []).append((seq_from, seq_to))
+        if ts >= FIRST_US:
+            event = batch.events.drop_columns(["ts"]).slice(row, 1).to_pylist()[0]
+            found.of_partitions.append(gap_row(event, ts, "partition", seq_from, seq_to, "gap"))
 
 
 def clock_gaps(state: State, found: GapRows, clocks: list[WrongClock]) -> None:
@@ -120,7 +118,7 @@ def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> No
         return
     late = take_rows(batch.events, rows)
     for ts, event in zip(int64_column(late["ts"]).tolist(), late.drop_columns(["ts"]).to_pylist(), strict=True):
-        if ts >= FIRST_US:
+        if FIRST_US <= ts <= LAST_US:
             found.of_partitions.append(gap_row(event, ts, "partition", event["seq"], event["seq"], "late"))
 
 

@@ -13,7 +13,7 @@ from pipelines.replication.compiled.hash_index import Keys, enter
 from pipelines.replication.compiled.records import Arrays, Records, read_only, record_layout
 from pipelines.replication.compiled.types import I8, I32, I64, MINUTE_US, NEVER
 from pipelines.replication.events.columns import CODE, RARE, VOID, contiguous
-from pipelines.replication.events.packed_rows import SERIES_TALLY, tally
+from pipelines.replication.events.packed_rows import SERIES_TALLY, tally, times
 from pipelines.replication.events.row_slices import Bits, RowSlice
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
@@ -80,7 +80,7 @@ class Numbering:
         kind, series = self.kind[rows.rows], self.series[rows.rows]
         self._number_series(rows, source, series)
         self.tallies.grow(self.state.series_keys.count)
-        tally(read_only(series), rows.int64("seq"), rows.int64("ts"), self.tallies.data)
+        tally(read_only(series), rows.int64("seq"), times(rows), self.tallies.data)
         self._number_statistics(rows, source)
         codes, names = rows.codes("event_type")
         kind_of_code = np.array([CODE.get(name, VOID) for name in names.to_pylist()] or [VOID], dtype=np.int8)

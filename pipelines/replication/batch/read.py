@@ -20,7 +20,7 @@ from pipelines.replication.compiled.records import Records, lines, read_only
 from pipelines.replication.compiled.types import I32, I64, NEVER
 from pipelines.replication.events.columns import Columns, int64_column, kernel_columns, take_rows, with_dictionaries
 from pipelines.replication.events.packed_rows import PackingPlan, SliceColumns, pack, sort_series
-from pipelines.replication.events.row_rules import FIRST_US, LAST_US, split
+from pipelines.replication.events.row_rules import split
 from pipelines.replication.events.row_slices import RowSlice
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.state.state import State
@@ -103,13 +103,10 @@ def _owned(source: pa.ChunkedArray, bucket: int, buckets: int) -> pa.ChunkedArra
 
 
 def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
-    """The same rows with the type of rejected ones replaced, and the time 0, which moves no clock, where no event can
-    have theirs; those without a usable number are left out."""
-    kind, ts = pc.if_else(good, events["event_type"], REJECTED), events["ts"].cast(pa.int64())
-    usable = pc.and_(pc.greater_equal(ts, FIRST_US), pc.less_equal(ts, LAST_US))
-    for name, values in (("event_type", kind), ("ts", pc.if_else(usable, ts, 0).cast(events["ts"].type))):
-        events = events.set_column(events.schema.get_field_index(name), name, values)
-    return events.filter(pa.array(~_without_number(events)))
+    """The same rows with the type of rejected ones replaced; those without a usable number are left out."""
+    at = events.schema.get_field_index("event_type")
+    kind = pc.if_else(good, events["event_type"], REJECTED)
+    return events.set_column(at, "event_type", kind).filter(pa.array(~_without_number(events)))
 
 
 def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:

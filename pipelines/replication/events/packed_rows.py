@@ -16,6 +16,7 @@ from pipelines.replication.compiled.records import Arrays, Records, read_only, r
 from pipelines.replication.compiled.streaming_stores import write_line
 from pipelines.replication.compiled.types import I8, I32, I64, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import CODE, RARE
+from pipelines.replication.events.row_rules import FIRST_US, LAST_US
 from pipelines.replication.events.row_slices import Bits, RowSlice
 
 PACKED_ROW = record_layout(ts=0, seq=0, what=0, who=0, leo=0, leader_leo=0, more=0, row=0)
@@ -38,6 +39,13 @@ MOST_REPEATS = (1 << 19) - 1
 _RARELY_GIVEN = ("hw_before", "repeats")
 _NO_BITS = read_only(np.empty(0, dtype=np.uint8))
 _FETCH, _HW = CODE["fetch"], CODE["hw"]
+
+
+def times(rows: RowSlice) -> I64:
+    """The times of these rows; 0, which moves no clock, of those whose time no event can have."""
+    ts = rows.int64("ts")
+    usable = (ts >= FIRST_US) & (ts <= LAST_US)
+    return ts if usable.all() else read_only(np.where(usable, ts, 0))
 
 
 @kernel
@@ -92,7 +100,7 @@ class SliceColumns(NamedTuple):
         before, repeats = (rows.valid(n) if rows.columns[n].null_count < len(rows) else _NO_BITS for n in _RARELY_GIVEN)
         return cls(
             series=read_only(series[at]), kind=read_only(kind[at]), stat=read_only(stat[at]),
-            ts=rows.int64("ts"), seq=rows.int64("seq"), level=rows.int32("level"),
+            ts=times(rows), seq=rows.int64("seq"), level=rows.int32("level"),
             epoch=rows.int32("leader_epoch"), epoch_valid=rows.valid("leader_epoch"),
             replica=rows.int32("replica_id"), replica_valid=rows.valid("replica_id"),
             leader=rows.int32("leader_id"), leader_valid=rows.valid("leader_id"),
