@@ -272,6 +272,16 @@ def test_a_row_of_the_moment_up_to_which_all_is_decided_is_not_late():
     assert_read_the_same(first, other.event(9520, "config", True, detail="kafka=4.1.1").progress(20_000).rows[2:])
 
 
+def test_a_row_of_the_moment_in_which_a_term_begins_makes_no_term_of_its_own():
+    """202611261874: both have one start, by which the first was found until the second had ended, too."""
+    log, new, third = (Source(f"broker-{broker}/replication.log") for broker in (1, 2, 3))
+    log.fetch(0, 2, 0, 0).follower(4001, 1, 0, 0, 2).progress(6000)
+    new.on(partition=1).fetch(0, 3, 0, 0).on(partition=0).fetch(4000, 1, 0, 0)
+    new.leader(4000, 1, 0, 0, [2, 3]).progress(5000).leader(6000, 1, 0, 0, [2, 3], min_isr=1)
+    third.on(partition=2).leader(0, 0, 0, 0, [1, 2, 3]).on(partition=0).follower(4003, 1, 0, 0, 2).progress(6000)
+    assert_read_the_same(*cut_at(5500, log, new, third, controller().progress(0).progress(5000).progress(6000)))
+
+
 @pytest.mark.xfail(strict=True, reason="open: it would have to wait for the grace before anything is known of it")
 def test_a_first_term_waits_for_the_settings_that_a_source_without_rows_may_tell():
     """202611261537: it went on by those of the sources that had told something, where all were in the ISR."""

@@ -11,7 +11,7 @@ from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.compiled.types import I64, NULL, NULL32
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import EARLIER, FETCHED, OVER, REPORTED
+from pipelines.replication.term.layout import EARLIER, FETCHED, IDLE, OVER, REPORTED
 
 CUT_OFF = ("cut_off", "cut_off_ts", "cut_off_until")
 WITNESSED = ("witnessed", "witnessed_ts", "witnessed_from")
@@ -27,7 +27,12 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
     for slot in range(width) if fetched.any() else ():
         ended["fetcher"] = ids[ended["lane"] * width + slot]
         _keep_earlier(state.earlier_terms, ended, fetched & (ended["fetchers"] >> slot & 1 == 1), ("fetcher",))
-    for k in np.flatnonzero(ended["what"] == OVER).tolist():
+    lanes = state.lanes
+    goes_on = (ended["end"] == ended["start"]) & (lanes["term_start"][ended["lane"]] == ended["start"])
+    goes_on &= (
+        lanes["state"][ended["lane"]] != IDLE
+    )  # a row of the moment in which the term began came before its start
+    for k in np.flatnonzero((ended["what"] == OVER) & ~goes_on).tolist():
         lane, mask = int(ended["lane"][k]), int(ended["fetchers"][k])
         fetchers = frozenset(int(ids[lane * width + slot]) for slot in range(width) if (mask >> slot) & 1)
         summary = TermSummary(
