@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tests.unit.project.lakes import health, loss, sound, write
+from tests.unit.project.lakes import health, loss, reported, sound, write
 from tests.web.lakes import ALERT, NOW, WHERE, incident
 from tests.web.many import VIEWS as MANY
 from tests.web.many import write_many
@@ -193,6 +193,7 @@ def test_an_open_page_follows_the_lake_and_keeps_what_the_reader_did(browser, tm
 
 def test_details_stay_open_and_a_changed_state_is_announced(browser, tmp_path):
     lake = str(tmp_path / "lake")
+    reported(lake, 1, 2, 3, cluster="test")
     sound(lake, health("clicks", 0), health("orders", 0, cluster="test"))
     with served(lake, now=lambda: NOW) as url:
         page, seen = opened(browser, url)

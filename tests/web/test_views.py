@@ -100,13 +100,31 @@ def test_the_overview_names_who_holds_back_whom(lake, ask):
     cells = overview["matrices"][0]["cells"]
     assert cells == {"2": {"1": {"counts": {"held back": 1}}}, "3": {"1": {"counts": {"under-replicated": 1}}}}
     assert [row["sentence"].partition(":")[0] for row in overview["partitions"]] == ["prod/orders-0", "prod/orders-2"]
-    assert [(one["kind"], one["severity"]) for one in overview["incidents"]] == [
-        ("alert", "critical"),
-        ("loss", "critical"),
-    ]
+    assert [(one["kind"], one["severity"]) for one in overview["incidents"]] == [("alert", "critical")]
     assert [(one["source_id"], one["level"], one["silent"]) for one in overview["sources"]] == [
         (f"broker-{n}/server.log", 3, False) for n in (1, 2, 3)
     ]
+
+
+def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_alert_tells_beside_it(lake, ask):
+    incident(lake)
+    write(lake, "hw_regressions", loss(ts=at(50), regression_id="r9", topic="orders", partition=2))
+    opened = {
+        "incident_id": "i1", "severity": "critical", "state": "open", "cause": "loss", "subject": "clicks-0",
+        "first_ts": at(30), "last_ts": at(31), "summary": "LOST prod: 180 offsets of clicks", "alert_ids": ["a1b2"],
+        "firing": ["a1b2"], "brokers": [], "topics": ["clicks"], "partitions": ["clicks-0"], "groups": ["billing"],
+    }  # fmt: skip
+    over = {"incident_id": "i0", "state": "ended", "summary": "OFFLINE prod: broker 2 gone", "last_ts": at(10)}
+    write(lake, "incidents", opened, opened | over | {"alert_ids": [], "firing": []})
+    shown = ask("/api/v1/overview").json()["incidents"]
+    assert [(one["kind"], one["text"].partition(":")[0], one["affected"]) for one in shown] == [
+        ("incident", "LOST prod", "1 partition of clicks; read by billing"),
+        ("loss", "prod/orders-2", ""),
+    ]
+    assert shown[0]["command"].startswith("hwmark show loss --cluster prod --id r1 --lake ")
+    page = words_of(ask("/"))
+    assert "LOST prod: 180 offsets of clicks" in page
+    assert "The last incident that ended: OFFLINE prod: broker 2 gone, until 2026-09-01 12:00:10" in page
 
 
 def test_the_overview_says_what_is_one_failure_away_as_show_does(lake, ask):

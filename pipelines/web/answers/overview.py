@@ -6,27 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pipelines.lake.queries import VIEWS, Row, text
+from pipelines.lake.queries import Row
 from pipelines.verdict import Verdict, judged, sentences
 from pipelines.verdict.one_away import one_failure_away
 from pipelines.verdict.words import level
 from pipelines.web.answers.common import (
     Sentence,
     plain,
-    rows,
     sentence,
     sentences_of,
     surveyed,
     timed,
     verdicts,
 )
+from pipelines.web.answers.incidents import FEW, Incident, what_is_wrong
 from pipelines.web.answers.matrix import Matrix, matrices
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas import alerts, hw_regressions
 
-FEW = 10
-"""Incidents and partitions that the overview shows of each kind."""
 SOURCES = 40
 """Of several clusters; of one ten times as many."""
 
@@ -40,20 +37,6 @@ class ClusterLine:
     ended: bool
     sentence: str
     lines: Sequence[Sentence]
-
-
-@dataclass(frozen=True)
-class Incident:
-    """An alert that fires, or a loss."""
-
-    kind: str
-    severity: str
-    ts: datetime
-    text: str
-    cluster: str
-    alert_id: str | None = None
-    topic: str | None = None
-    partition: int | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +67,7 @@ class Overview:
     one_failure_away: str | None
     incidents: Sequence[Incident]
     more_incidents: int
+    last_incident: Row | None
     matrices: Sequence[Matrix]
     partitions: Sequence[Row]
     more_partitions: int
@@ -100,7 +84,7 @@ def overview(reader: Reader, asked: Asked) -> Overview:
     if asked.cluster is None and len(found) == 1:
         asked = replace(asked, cluster=found[0].cluster)
     with timed(asked, "incidents"):
-        incidents, more_incidents = _incidents(reader, asked)
+        wrong = what_is_wrong(reader, asked)
     with timed(asked, "matrix"):
         held = matrices(reader, asked) if asked.cluster is not None else []
     with timed(asked, "partitions"):
@@ -117,8 +101,9 @@ def overview(reader: Reader, asked: Asked) -> Overview:
         page=asked.page,
         pages=pages,
         one_failure_away=_one_away(reader, asked),
-        incidents=incidents,
-        more_incidents=more_incidents,
+        incidents=wrong.shown,
+        more_incidents=wrong.more,
+        last_incident=wrong.last,
         matrices=held,
         partitions=worst,
         more_partitions=matching - len(worst),
@@ -135,31 +120,6 @@ def all_sentences(reader: Reader, asked: Asked) -> list[Sentence]:
 def _line(one: Verdict) -> ClusterLine:
     lines = [sentence(line) for line in one.lines]
     return ClusterLine(one.cluster, one.state.value, one.judged.ended, str(one.lines[0]), lines)
-
-
-def _incidents(reader: Reader, asked: Asked) -> tuple[list[Incident], int]:
-    """Alerts that fire, then losses within the time asked for."""
-    place = f"WHERE labels['cluster'] = {text(asked.cluster)}" if asked.cluster is not None else ""
-    latest = VIEWS["alerts"].select(replace(asked.wanted, cluster=None))
-    numbered = f"SELECT *, count(*) OVER () AS matching FROM ({latest}) {place or 'WHERE true'} AND state = 'firing'"
-    firing = rows(reader, alerts.TABLE, f"{numbered} ORDER BY last_ts DESC LIMIT {FEW}")
-    wanted = surveyed(reader, asked).wanted
-    serious = f"SELECT *, count(*) OVER () AS matching FROM ({VIEWS['serious'].select(wanted)})"
-    lost = rows(
-        reader, hw_regressions.TABLE, f"{serious} ORDER BY {VIEWS['serious'].first}, topic, partition LIMIT {FEW}"
-    )
-    found = [*map(_alert, firing), *map(_loss, lost)]
-    return found, sum(part[0]["matching"] for part in (firing, lost) if part) - len(found)
-
-
-def _alert(row: Row) -> Incident:
-    cluster = (row["labels"] or {}).get("cluster", "")
-    return Incident("alert", row["severity"], row["first_ts"], row["summary"], cluster, row["alert_id"])
-
-
-def _loss(row: Row) -> Incident:
-    said = sentences.regression(row)
-    return Incident("loss", row["severity"], row["ts"], said, row["cluster"], None, row["topic"], row["partition"])
 
 
 def _one_away(reader: Reader, asked: Asked) -> str | None:

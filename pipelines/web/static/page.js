@@ -28,6 +28,13 @@
     shown.set(element, { text, view: made.view });
   }
 
+  function nameCells() { // on a phone a cell stands alone, with its column's name
+    for (const table of document.querySelectorAll("#view table:not(.matrix, .unnamed)")) {
+      const names = [...table.querySelectorAll("thead th")].map((head) => head.textContent);
+      for (const row of table.tBodies[0]?.rows ?? []) [...row.cells].forEach((cell, k) => { cell.dataset.column = names[k] ?? ""; });
+    }
+  }
+
   const drawAll = () => document.querySelectorAll("[data-spec]").forEach((element) => draw(element).catch(stale));
 
   function stale() {
@@ -47,6 +54,7 @@
   events.addEventListener("htmx:afterSwap", () => {
     open.forEach((id) => byId(id)?.setAttribute("open", ""));
     byId("stale").hidden = true;
+    nameCells();
     const now = byId("view")?.dataset.state;
     if (now !== state) byId("announce").textContent = `Now: ${now}`;
     state = now;
@@ -60,5 +68,6 @@
     byId("q").focus();
   });
   window.addEventListener("hwmark-embed", drawAll);
+  nameCells();
   drawAll();
 })();
