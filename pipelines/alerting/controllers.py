@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pipelines.alerting.conditions import SECOND, Condition
 from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
+from pipelines.alerting.state import RECORDING_ENDED
 from pipelines.lake.queries import moment, text
 from pipelines.verdict.controllers import sentence
-from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, missing_voters
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, missing_voters
 
-# The watcher counts that was told something else last.
+# The watcher counts that was told something else last; one that may not look says nothing.
 _TOLD = """
-SELECT cluster, quorum, quorum_since AS since, max(ts) OVER (PARTITION BY cluster) AS clock FROM brokers
-WHERE quorum_since IS NOT NULL
+SELECT cluster, quorum, quorum_since AS since, max(ts) OVER (PARTITION BY cluster) AS clock,
+  cluster IN (FROM ended_recordings) AS over
+FROM brokers WHERE quorum_since IS NOT NULL AND NOT starts_with(quorum, {not_looked_at})
 QUALIFY row_number() OVER (PARTITION BY cluster ORDER BY quorum_since DESC, quorum DESC) = 1 AND {is_so}
 ORDER BY cluster
 """
@@ -21,20 +23,22 @@ ORDER BY cluster
 
 def _conditions(is_so: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
-        for row in evaluation.ask(_TOLD.format(is_so=is_so)):
+        for row in evaluation.ask(_TOLD.format(is_so=is_so, not_looked_at=text(NOT_LOOKED_AT))):
             cluster, since, clock = row["cluster"], row["since"], row["clock"]
             if (fires := since + settings.for_s * SECOND) <= clock:
                 facts = row | {"missing": missing_voters(row["quorum"])}
                 yield Condition(
-                    name, cluster, "controllers", cluster, "controllers", since, fires, clock, clock, True, facts
-                )
+                    name, cluster, "controllers", cluster, "controllers", since, fires, clock, clock, not row["over"],
+                    facts,
+                )  # fmt: skip
 
     return conditions
 
 
 def _sentence(conditions: Sequence[Condition]) -> str:
     facts = conditions[0].facts
-    return sentence(facts["quorum"], moment(facts["since"]))
+    ended = f"{RECORDING_ENDED}, then: " if facts["over"] else ""
+    return f"{ended}{sentence(facts['quorum'], moment(facts['since']))}"
 
 
 RULES = (

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.alerting.alerts import carried_states, conditions, group_conditions, waits
 from pipelines.alerting.episodes import states
@@ -20,11 +21,11 @@ from pipelines.alerting.outbox import Note, continued, kept, latest, news, settl
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import LABELLED, AlertState
 from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import moment
+from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import hold
 from pipelines.verdict import words
 from schemas import incidents
@@ -123,10 +124,21 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, _notes(seen, stored), now)
 
-    def was_over(state: AlertState) -> bool:
-        return state.labels.get("cluster", "") not in evaluated.get(state.rule, {})
+    looked_at = {
+        (key.partition(" ")[0], cluster): at for key, one in before.clocks.items() for cluster, at in one.items()
+    }
+    told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}
 
-    new = written(news(present, stored, was_over), stored, now)
+    def was_over(state: AlertState) -> bool:
+        """Whether it ended before the rule was first evaluated, or was before it had these settings."""
+        cluster = state.labels.get("cluster", "")
+        if cluster in evaluated.get(state.rule, {}):
+            return False
+        at = looked_at.get((state.rule, cluster))
+        return cluster not in told_of if at is None else microseconds(state.last_ts) <= at
+
+    noted = pc.max(seen.handled["written_at"]).as_py()
+    new = written(news(present, stored, was_over), stored, now, noted)
     blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
     unseen = [row for row in before.carried if row["rule"] in blind]
     clocks = {
@@ -140,10 +152,10 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
 
 def _fired(stored: Iterable[AlertState]) -> pa.Table:
     rows = [
-        (state.labels.get("cluster"), state.rule, source)
+        (state.labels.get("cluster"), state.rule, source, state.last_ts)
         for state in latest(stored).values()
         if state.firing
-        for source in state.names or {""}
+        for source in (state.names if state.names and (state.size[0] or 0) <= LABELLED else [None])
     ]
     schema = SCHEMAS["fired"]
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)

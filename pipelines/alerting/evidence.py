@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipelines.verdict.sources import LEADERSHIPS
 from schemas import (
     brokers,
     cluster_minute,
@@ -59,7 +60,7 @@ PARTS = {
     # For how long there are rows of silver.
     "minutes": _rows(cluster_minute, ("cluster", "minute")),
     "leaderships": _rows(
-        replication_events, (*PLACE, "ts", "leader_id", "leader_epoch"), "event_type", "leader", "follower", "election"
+        replication_events, (*PLACE, "ts", "leader_id", "leader_epoch"), "event_type", *LEADERSHIPS
     ),
     "broker_states": _rows(
         replication_events, ("cluster", "ts", "replica_id", "broker_epoch", "detail"), "event_type", "broker_state"
@@ -73,8 +74,8 @@ PARTS = {
     "blind_watchers": Part(pa.schema([_CLUSTER, ("since", _TIME), ("words", pa.string())])),
     # Clusters that a drain closed and of which nothing was reported since.
     "closed": Part(pa.schema([_CLUSTER])),
-    # The alerts that fire as stored, and the sources that they name.
-    "fired": Part(pa.schema([_CLUSTER, ("rule", pa.string()), ("source_id", pa.string())])),
+    # The alerts that fire as stored, the sources that they are of (null: any), and up to when these had reported.
+    "fired": Part(pa.schema([_CLUSTER, ("rule", pa.string()), ("source_id", pa.string()), ("last", _TIME)])),
     # The present of each cluster in event time, as far as it is reconstructed.
     "clock": Part(pa.schema([_CLUSTER, ("clock", _TIME)])),
     # Since when (wall clock) the job has something to read of a cluster, whether any of it was ever reconstructed, and

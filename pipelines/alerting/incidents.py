@@ -260,16 +260,20 @@ def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime |
     """Until when these downtimes explain an alert; None: they do not.
 
     Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
-    explained by a downtime of as many brokers as it has replicas.
+    explained by a downtime of all brokers that it is assigned to.
     """
     away = {broker for window in opened for broker in window.brokers or ()}
     ends = [window.until for window in opened if window.brokers is None]
-    theirs, replicas = brokers_of(state), int(state.labels.get("replicas", 0))
-    if theirs <= away and (state.rule != "offline" or 0 < replicas <= len(away)):
+    theirs, assigned = brokers_of(state), _numbers(state.labels.get("assigned", ""))
+    if theirs <= away and (state.rule != "offline" or (assigned and assigned <= away)):
         ends += [min(window.until for window in opened if theirs & {*(window.brokers or ())})] if theirs else []
     return max(ends, default=None) if theirs and state.rule in EXPLAINED else None
 
 
 def brokers_of(state: AlertState) -> set[int]:
     """The brokers because of which an alert fires, as far as it names them."""
-    return {int(one) for one in state.labels.get("brokers", "").split(", ") if one}
+    return _numbers(state.labels.get("brokers", ""))
+
+
+def _numbers(label: str) -> set[int]:
+    return {int(one) for one in label.split(", ") if one}

@@ -37,25 +37,26 @@ _SPELLS = """
 ), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
-  SELECT h.cluster, h.topic, h.partition, h.topic_id, len(h.ar) AS replicas, h.level,
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, h.ar AS assigned, h.level,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), rounds AS (
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
-), ended AS (
-  SELECT spells.*, who.cluster AS cluster, clock, replicas, level, coalesce(turned, CASE
+), lasted AS (
+  SELECT spells.*, who.cluster AS cluster, clock, assigned, level, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
   LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
   LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
-SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, replicas,
+SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, assigned,
   CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
-  who.cluster IN (FROM closed) AS closed
-FROM ended LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR ended - ts >= $lasting)
+  who.cluster IN (FROM closed) AS closed,
+  EXISTS (FROM carried AS p WHERE p.rule = $rule AND p.ended IS NULL AND {who} = who AND p.ts = lasted.ts) AS told
+FROM lasted LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR ended - ts >= $lasting)
 ORDER BY ALL
 """
 TWICE = 0.75
@@ -160,10 +161,11 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
         who = _REPLICA % "p.replica"
         spells = _SPELLS.format(who=who, watcher=WATCHER, polled=POLLED)
         for row in evaluation.ask(marks + spells, lasting=least, rule=name):
-            lasts = (alone if row["replicas"] == 1 or row["closed"] else settings.for_s) * SECOND
+            lasts = (alone if len(row["assigned"] or ()) == 1 or row["closed"] else settings.for_s) * SECOND
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
-            condition = _condition(name, row, firing_time(row["first"], lasts, quiet))
+            fires = firing_time(row["first"], lasts, quiet)
+            condition = _condition(name, row, min(fires, row["last"]) if row.pop("told") else fires)
             if condition.fires <= condition.last or condition.waits:
                 yield condition
 

@@ -45,8 +45,8 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
         found[END] = RECORDING_ENDED
     if named_brokers := _brokers(conditions):
         found["brokers"] = ", ".join(map(str, named_brokers))
-    if replicas := max((c.facts.get("replicas") or 0 for c in conditions), default=0):
-        found["replicas"] = str(replicas)
+    if assigned := sorted({broker for c in conditions for broker in c.facts.get("assigned") or ()}):
+        found["assigned"] = ", ".join(map(str, assigned))
     if about is About.SOURCES:
         return {**found, "sources": listed(named), "count": str(len(named))}
     if about is About.CLUSTER:

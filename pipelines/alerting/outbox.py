@@ -34,9 +34,11 @@ def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
     return max(now, last + timedelta(microseconds=1))
 
 
-def written(rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime) -> list[AlertState]:
-    """New rows with the next moment."""
-    at = next_moment(stored, now)
+def written(
+    rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime, noted: datetime | None = None
+) -> list[AlertState]:
+    """New rows with the next moment; a note (`noted`: the last) ends nothing that is told after it."""
+    at = max(next_moment(stored, now), (noted or _BEFORE) + timedelta(microseconds=1))
     return [replace(state, written_at=at) for state in rows]
 
 
@@ -48,6 +50,10 @@ class Telling:
     at: datetime
     size: tuple[int | None, int | None]
 
+    def is_less_than(self, state: AlertState) -> bool:
+        """Whether a state is about more than was told."""
+        return state.exceeds(self.size) or state.adds_to(self.last)
+
     @property
     def withdrawn(self) -> bool:
         return self.last.labels.get(END) == WITHDRAWN or self.last.summary.endswith(f"({RULE_WITHDRAWN})")
@@ -58,12 +64,15 @@ def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling
     found: dict[tuple[str, datetime], Telling] = {}
     for state in in_order(stored):
         before = found.get(state.episode)
-        anew = before is None or (state.firing and (not before.last.firing or state.exceeds(before.size)))
-        if before is None or anew:
-            found[state.episode] = Telling(state, state.written_at or _BEFORE, state.size)
-        else:
-            found[state.episode] = replace(before, last=state)
+        found[state.episode] = told_next(before, state)
     return found
+
+
+def told_next(before: Telling | None, state: AlertState) -> Telling:
+    """What is told of an episode after its next row: something new where it fires, and did not or is about more."""
+    if before is None or (state.firing and (not before.last.firing or before.is_less_than(state))):
+        return Telling(state, state.written_at or _BEFORE, state.size)
+    return replace(before, last=state)
 
 
 def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
@@ -87,15 +96,23 @@ def _is_part(state: AlertState, whole: AlertState) -> bool:
     return same and whole.first_ts <= state.last_ts <= whole.last_ts and whole.covers(state.names)
 
 
-def handled_sources(stored: Iterable[AlertState]) -> set[tuple[str, str]]:
-    """(cluster, source) of the silent sources that a person has dealt with."""
-    last = latest(stored).values()
+def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datetime]:
+    """(cluster, source) of the silent sources that a person has dealt with, and up to when they had reported."""
+    of_sources = [state for state in latest(stored).values() if "sources" in state.labels]
+    return {
+        (state.labels["cluster"], one): state.last_ts
+        for state in sorted(of_sources, key=lambda state: (state.last_ts, state.firing))
+        if state.labels.get(END) == HANDLED
+        for one in state.names
+    }
 
-    def sources_in(states: Iterable[AlertState]) -> set[tuple[str, str]]:
-        return {(s.labels["cluster"], one) for s in states if "sources" in s.labels for one in s.names}
 
-    fires = sources_in(state for state in last if state.firing)
-    return sources_in(state for state in last if state.labels.get(END) == HANDLED) - fires
+def is_dealt_with(
+    handled: Mapping[tuple[str, str], datetime], cluster: str, source: str, reported_to: datetime
+) -> bool:
+    """Whether a person has dealt with the silence of a source, which has reported nothing since."""
+    up_to = handled.get((cluster, source))
+    return up_to is not None and reported_to <= up_to
 
 
 Note = tuple[str, str, str, datetime]
@@ -122,7 +139,7 @@ def settled(
 
     def settle(state: AlertState) -> AlertState:
         before, lasts = told.get(state.episode), lasts_s.get(state.rule)
-        if before is None or before.withdrawn or not state.firing or state.exceeds(before.size):
+        if before is None or before.withdrawn or not state.firing or before.is_less_than(state):
             return state
         if before.last.labels.get(END) == HANDLED:
             return _handled(state, before.last.summary)
@@ -172,7 +189,8 @@ def news(
         before = known.get(state.episode)
         if before is not None and before.says_the_same(state):
             continue
-        unseen = not was_over(state) if before is None else not before.firing and state.exceeds(before.size)
+        more = before is not None and (state.exceeds(before.size) or state.adds_to(before))
+        unseen = not was_over(state) if before is None else not before.firing and more
         if unseen and not state.firing:
             labels = {name: value for name, value in state.labels.items() if name != END}
             rows.append(replace(state, state="firing", last_ts=state.first_ts, labels=labels))

@@ -40,8 +40,8 @@ OF_OTHERS = ("deliveries",)
 """Tables that other commands than `run` make."""
 OUT_OF_ORDER_MS = 600_000
 """A file that was written so long before another may be committed after it."""
-MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health")
-"""What is incomplete while silver is made anew."""
+MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health", "brokers")
+"""What is incomplete while silver and gold are made anew."""
 
 
 @dataclass
@@ -145,10 +145,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     def since(name: str, seconds: int) -> pa.Table:
         """The rows that a rule may not have seen, and those some time before, which say what they are the end of."""
         asking = [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
-        begins = starts(asking or before.clocks, seconds)
-        # Of bronze times are known only as they are told.
+        begins, led = starts(asking or before.clocks, seconds), sources.led if name == "leaderships" else {}
         late = None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
-        return tables.rows(name, {} if anew else {c: at if late is None else min(at, late) for c, at in begins.items()})
+        since_each = {c: min(at, late or at, moment(led[c]) if c in led else at) for c, at in begins.items()}
+        return tables.rows(name, {} if anew else since_each)
 
     of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()
     each = {tuple(row.values()): row for row in (*before.restarts, *of_brokers)}.values()

@@ -15,21 +15,26 @@ from pipelines.verdict.judged import silence
 from pipelines.verdict.records import Source
 from schemas.replication_events import WATCHER
 
-# A cluster that a drain has closed is history, and nothing in it falls silent; but a drain alone ends nothing that
-# fires: the recording ends a day after the last of it came.
-_OVER = """cluster IN (FROM ended_recordings) AS over,
-  cluster NOT IN (FROM closed) OR ({source} IN (SELECT {fired} FROM fired WHERE rule = $rule)) AS holds"""
-# A broker is not silent that was taken out of its cluster, or one that a watcher asks which sees nothing at all.
-_SOURCES = f"""
-SELECT t.*, $now - t.reported_to AS silent, {_OVER.format(source="(cluster, source_id)", fired="(cluster, source_id)")}
+# A broker is not silent that was taken out of its cluster. Nothing falls silent in a cluster that a drain has closed,
+# as it is history, nor a broker of which a watcher tells that sees nothing at all. None of that ends a silence that
+# fires: a report does, or the end of the recording, a day after the last of it came.
+_SOURCES = """
+SELECT t.*, $now - reported_to AS silent, cluster IN (FROM ended_recordings) AS over,
+  cluster IN (FROM closed)
+    OR (starts_with(source_id, $watcher) AND cluster IN (SELECT cluster FROM blind_watchers)) AS excused,
+  EXISTS (
+    FROM fired AS f WHERE f.rule = $rule AND f.cluster = t.cluster AND coalesce(f.source_id, t.source_id) = t.source_id
+      AND t.reported_to <= f.last) AS fired
 FROM reported AS t
-WHERE NOT (starts_with(source_id, $watcher) AND cluster IN (SELECT cluster FROM blind_watchers))
-  AND NOT EXISTS (
-    FROM brokers AS b WHERE b.cluster = t.cluster AND b.broker_id = t.broker_id AND b.state = 'unregistered'
-      AND b.state_ts >= t.reported_to)
+WHERE NOT EXISTS (
+  FROM brokers AS b WHERE b.cluster = t.cluster AND b.broker_id = t.broker_id AND b.state = 'unregistered'
+    AND b.state_ts >= t.reported_to)
 ORDER BY cluster, source_id
 """
-_BLIND = f"SELECT *, {_OVER.format(source='cluster', fired='cluster')} FROM blind_watchers ORDER BY cluster"
+_BLIND = """
+SELECT *, cluster IN (FROM ended_recordings) AS over FROM blind_watchers
+WHERE cluster NOT IN (FROM closed) OR cluster IN (SELECT cluster FROM fired WHERE rule = $rule) ORDER BY cluster
+"""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -48,10 +53,12 @@ def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Itera
     limit, now = settings.stale_after_s * SECOND, evaluation.now
     for row in evaluation.ask(_SOURCES, now=now, watcher=WATCHER, rule=name):
         quiet = quiet_for(evaluation.restarts, row["cluster"], [row["broker_id"]])
-        if not row["holds"] or row["silent"] <= limit or any(s.start <= now < s.end for s in quiet):
+        excused = row["excused"] or any(s.start <= now < s.end for s in quiet)
+        if not row["fired"] and (excused or row["silent"] <= limit):
             continue
         source, last, open_ = row["source_id"], row["reported_to"], not row["over"]
-        yield Condition(name, row["cluster"], "silent", source, source, last, last + limit, last, now, open_, row)
+        fires = min(last + limit, now)  # later only of one that fired before this clock was set back
+        yield Condition(name, row["cluster"], "silent", source, source, last, fires, last, now, open_, row)
 
 
 def _sentence(conditions: Sequence[Condition]) -> str:
@@ -64,7 +71,7 @@ STALE_SOURCE = AlertRule(
     StaleSettings(),
     _silent,
     _sentence,
-    ("reported",),
+    ("reported", "brokers"),
     About.SOURCES,
     withdrawn="reports again, or unregistered",
 )
@@ -75,7 +82,7 @@ def _cut_off(name: str, settings: LastingSettings, evaluation: Evaluation) -> It
     now = evaluation.now
     for row in evaluation.ask(_BLIND, rule=name):
         since, cluster, open_ = row["since"], row["cluster"], not row["over"]
-        if row["holds"] and (fires := since + settings.for_s * SECOND) <= now:
+        if (fires := since + settings.for_s * SECOND) <= now:
             yield Condition(name, cluster, "watcher", cluster, "watcher", since, fires, now, now, open_, row)
 
 
@@ -94,6 +101,6 @@ WATCHER_CUT_OFF = AlertRule(
     _said,
     ("reported", "blind_watchers"),
     About.CLUSTER,
-    withdrawn="a broker answers the watcher again",
+    withdrawn="a broker answers the watcher again, or a log of the cluster is read",
 )
 RULES = (STALE_SOURCE, WATCHER_CUT_OFF)

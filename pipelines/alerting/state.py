@@ -56,12 +56,21 @@ class AlertState:
     @property
     def names(self) -> set[str]:
         """The partitions or sources that it is or was about, as far as it names them."""
-        labels = (_MORE.sub("", self.labels.get(label, "")) for label in ("partitions", "sources", "over"))
-        return {one.replace(_COMMA, ", ") for label in labels for one in label.split(", ") if one}
+        return {one for label in ("partitions", "sources", "over") for one in _names(self.labels.get(label, ""))}
+
+    @property
+    def present(self) -> set[str]:
+        """The partitions or sources that it is about now, as far as it names them."""
+        return self.names - _names(self.labels.get("over", ""))
 
     def covers(self, items: Collection[str]) -> bool:
         """Whether its labels name all of these partitions or sources; True if there are more than labels hold."""
         return self.names.issuperset(items) or (self.size[0] or 0) > LABELLED
+
+    def adds_to(self, told: AlertState) -> bool:
+        """Whether it is about a partition or source that an earlier state of it was not about, or not any more."""
+        whole = all((one.size[0] or 0) <= LABELLED for one in (self, told))
+        return whole and not self.present <= told.present
 
     def exceeds(self, size: tuple[int | None, int | None]) -> bool:
         """Whether it is about more than what had that size."""
@@ -71,6 +80,10 @@ class AlertState:
         """Whether only `last_ts` differs, which alone is no news."""
         mine = (self.episode, self.state, self.severity, self.summary, dict(self.labels))
         return mine == (other.episode, other.state, other.severity, other.summary, dict(other.labels))
+
+
+def _names(label: str) -> set[str]:
+    return {one.replace(_COMMA, ", ") for one in _MORE.sub("", label).split(", ") if one}
 
 
 def listed(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.alerting.outbox import in_order
+from pipelines.alerting.outbox import Telling, in_order, told_next
 from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
@@ -80,10 +80,14 @@ class News:
 def untold(stored: Iterable[AlertState], before: Told) -> News:
     """The episodes with rows that were not told; what never fired was over before anybody looked."""
     last, ever, fired = dict[Episode, AlertState](), set[Episode](), set[Episode]()
+    tellings = dict[Episode, Telling]()
     for state in in_order(stored):
+        told_before = tellings.get(state.episode)
+        tellings[state.episode] = told_next(told_before, state)
         if before.alerts == _NEVER or (state.written_at or _NEVER) > before.alerts:
             last[state.episode] = state
-            fired |= {state.episode} if state.firing else set()
+            anew = told_before is None or tellings[state.episode].at != told_before.at
+            fired |= {state.episode} if state.firing and anew else set()
         ever |= {state.episode} if state.firing else set()
     return News(
         tuple(state for key, state in last.items() if key in fired),

@@ -62,6 +62,7 @@ def check(
       hwmark check --lake lake --gx quality       suites of your own ([check.suites]), as Data Docs
     """
     from pipelines.alerting.lookup import read_states
+    from pipelines.alerting.rules import load
     from pipelines.alerting.step import News, Told, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
@@ -74,6 +75,7 @@ def check(
         raise UsageError('--name is ""; write a name, or leave it out')
     if gx is not None and not settings.check.suites:
         raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
+    load(settings.alerts.rules_file or None)  # of bad rules nothing is done
     now, place, wrong = clock.now(), Place(settings.lake.path, settings.lake.storage_options), list[Exception]()
     before = told(place, name) if since_last else Told(now, now)
     for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pipelines.alerting.evaluate import evaluate_all
 from pipelines.alerting.incidents import Incident
-from pipelines.alerting.outbox import handled_sources, in_order
+from pipelines.alerting.outbox import handled_sources, in_order, is_dealt_with
 from pipelines.alerting.owners import Owners
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import AlertState
@@ -93,10 +93,11 @@ BRIEFLY = timedelta(minutes=1)
 """A watcher that pauses for so long is no reason to wake somebody, nor are clocks of hosts that differ a little."""
 
 
-def not_fresh(verdicts: Iterable[Verdict], handled: Collection[tuple[str, str]] = ()) -> Iterator[str]:
+def not_fresh(verdicts: Iterable[Verdict], handled: Mapping[tuple[str, str], datetime] | None = None) -> Iterator[str]:
     """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged.
 
-    `handled`: (cluster, source) of those that may be silent. That watchers see nothing counts after BRIEFLY.
+    `handled`: (cluster, source) of those that may be silent, and up to when they had reported. That watchers see
+    nothing counts after BRIEFLY.
     """
     none = True
     for one in verdicts:
@@ -105,8 +106,10 @@ def not_fresh(verdicts: Iterable[Verdict], handled: Collection[tuple[str, str]] 
             continue
         if one.judged.state is State.NOT_JUDGED or one.judged.to is None:
             yield f"{one.cluster}: {one.judged.text}"
-        elif quiet := [s for s in one.judged.silent if (one.cluster, s.source_id) not in handled]:
-            yield f"{one.cluster}: {silence(quiet)}"
+            continue
+        quiet = one.judged.silent
+        if left := [s for s in quiet if not is_dealt_with(handled or {}, one.cluster, s.source_id, s.reported_to)]:
+            yield f"{one.cluster}: {silence(left)}"
     if none:
         yield "the lake holds no cluster: nothing is judged"
 

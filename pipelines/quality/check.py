@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.lookup import read_states
-from pipelines.alerting.outbox import handled_sources
+from pipelines.alerting.outbox import handled_sources, is_dealt_with
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
@@ -207,7 +207,7 @@ class _Run:
         for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
             closed = seen.closed is not None and all(one.reported_to <= seen.closed for one in seen.sources)
             for source in seen.sources:
-                over = closed or (cluster, source.source_id) in handled
+                over = closed or is_dealt_with(handled, cluster, source.source_id, source.reported_to)
                 silent_s = None if over else (self.now - source.reported_to).total_seconds()
                 row = {"cluster": cluster, "source_id": source.source_id, "silent_s": silent_s}
                 rows.append(row | {"reported_to": source.reported_to.isoformat()})

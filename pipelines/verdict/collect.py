@@ -21,6 +21,7 @@ from pipelines.verdict.sources import Reports, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import (
     brokers,
+    cluster_minute,
     coverage,
     hw_regressions,
     isr_changes,
@@ -92,10 +93,8 @@ class Survey:
         return f"{wrong} AND cluster NOT IN ({', '.join(ended)})" if ended else wrong
 
 
-_NEEDED = [
-    module.TABLE
-    for module in (hw_regressions, partition_health, brokers, partition_hw, telemetry_gaps, replication_events)
-]
+_MODULES = hw_regressions, partition_health, brokers, partition_hw, isr_changes, cluster_minute, telemetry_gaps
+_NEEDED = [module.TABLE for module in (*_MODULES, replication_events)]
 """Without one of these a verdict would say less than there is."""
 
 

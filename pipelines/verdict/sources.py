@@ -30,6 +30,8 @@ AHEAD = timedelta(minutes=1)
 """Clocks of hosts may be so far ahead."""
 DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
 """States, as logs tell them, in which a broker leads nothing for long; the last one is of lakes of before."""
+LEADERSHIPS = ("leader", "follower", "election")
+"""Events that say who leads a partition."""
 HEARD_S = 600
 """For so long what watchers were told is read from bronze: a job that is further behind judges nothing."""
 RECORD = "_alerts/step.json"
@@ -71,6 +73,8 @@ class Progress:
     bronze: tuple[str, int] | None = None
     heard: Sequence[Heard] = ()
     """Of the last HEARD_S seconds, which `run` may not have read yet."""
+    led: Mapping[str, int] = field(default_factory=dict)
+    """By cluster when the oldest change of a leader was that came with this version: a log may come days late."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +103,8 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
     change = since(table, before.bronze[1] if same and before.bronze else None, lake.storage_options)
     kept = before if same and (change is None or change.files is not None) else Progress()
     reported, closed = {_key(one): one for one in kept.reported}, dict(kept.closed)
-    found = [] if change is None else _last(lake, table, change, now)
-    news = {row["cluster"] for row in found}
+    found, led = ([], {}) if change is None else _last(lake, table, change, now)
+    news = {row["cluster"] for row in found if row["source_id"] != DRAIN}
     heard = {(one.cluster, one.broker_id): list(one.answers) for one in kept.heard}
     for row in (*closings(lake), *found):
         cluster, source = row["cluster"], row["source_id"]
@@ -120,7 +124,7 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
     oldest = microseconds(now) - HEARD_S * 1_000_000
     recent = [Heard(*key, tuple(a for a in answers if a[0] >= oldest)) for key, answers in heard.items()]
     bronze_at = table_id, table.version()
-    return Progress(list(reported.values()), closed, arrived, bronze_at, [one for one in recent if one.answers])
+    return Progress(list(reported.values()), closed, arrived, bronze_at, [one for one in recent if one.answers], led)
 
 
 def _key(one: Reported) -> tuple[str, str, int]:
@@ -142,24 +146,30 @@ FROM t WHERE event_type = 'broker_state' AND {_VALID} AND ts >= {{since}}
 """
 
 
-def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> list[Row]:
-    """The last progress row of each source in a change, and what watchers were told of late."""
+def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> tuple[list[Row], dict[str, int]]:
+    """The last progress row of each source in a change with what watchers were told of late, and `Progress.led`."""
     names = ["cluster", "source_id", "broker_id", "detail"]
     if change.files is None:
         stated = query(table, _STATED.format(since=instant(now - timedelta(seconds=HEARD_S))))
-        return [*query(table, _LAST), *(row for row in stated if by_watcher(row["detail"]))]
+        last_rows = query(table, _LAST)
+        led = dict.fromkeys((row["cluster"] for row in last_rows), 0)
+        return [*last_rows, *(row for row in stated if by_watcher(row["detail"]))], led
     import pyarrow.dataset as ds  # which takes a while: it has pandas imported
 
     every = rows_of(lake, replication_events.TABLE, change, has_declared=has_declared(table, replication_events.ARROW))
     valid = (ds.field("ts") >= FIRST) & (ds.field("ts") <= LAST)
     for name in names[:3]:
         valid &= ds.field(name).is_valid()
-    kinds = ds.field("event_type").isin(("progress", "broker_state"))
+    kinds = ds.field("event_type").isin(("progress", "broker_state", *LEADERSHIPS))
     rows = every.to_table(["event_type", *names, "ts", "level"], filter=valid & kinds).sort_by("ts")
     progress, stated = (rows.filter(ds.field("event_type") == kind) for kind in ("progress", "broker_state"))
+    led = (
+        rows.filter(ds.field("event_type").isin(LEADERSHIPS)).group_by("cluster").aggregate([("ts", "min")]).to_pylist()
+    )
     last = progress.group_by(names, use_threads=False).aggregate([("ts", "last"), ("level", "last")])
     found: list[Row] = last.rename_columns([*names, "ts", "level"]).to_pylist()
-    return found + [row for row in stated.to_pylist() if by_watcher(row["detail"])]
+    found += [row for row in stated.to_pylist() if by_watcher(row["detail"])]
+    return found, {row["cluster"]: microseconds(row["ts_min"]) for row in led}
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def window(begins, until, brokers=(2,), cluster="prod"):
     return Downtime("d", cluster, brokers, None, at(begins), at(until), "kernel", None, at(begins))
 
 
-OFFLINE = state("offline", 0, "2", replicas="1")
+OFFLINE = state("offline", 0, "2", assigned="2")
 UNDER = state("under_min_isr", 10, "2", "orders-0, orders-1")
 LOST = state("loss", 40, partitions="orders-0", offsets="180")
 
@@ -162,9 +162,10 @@ def test_a_downtime_explains_what_its_brokers_alone_explain(other):
 
 
 def test_a_downtime_does_not_explain_what_nobody_leads_as_other_replicas_are_away_too():
-    last_in_sync = state("offline", 0, "2", replicas="3")
+    last_in_sync = state("offline", 0, "2", assigned="1, 2, 3")
     assert of(last_in_sync, windows=[window(-10, 600)])[0][0].state == OPEN
     assert of(last_in_sync, windows=[window(-10, 600, brokers=(1, 2, 3))])[0][0].state == PLANNED
+    assert of(last_in_sync, windows=[window(-10, 600, brokers=(2, 7, 8))])[0][0].state == OPEN, "as many others"
     unknown = state("offline", 0, "2")
     assert of(unknown, windows=[window(-10, 600)])[0][0].state == OPEN
     assert of(unknown, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED

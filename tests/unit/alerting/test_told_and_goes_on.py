@@ -1,0 +1,217 @@
+"""What fires goes on until something shows its end, and what begins anew is told anew."""
+
+import json
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.lookup import read_states
+from pipelines.alerting.step import Told, untold
+from pipelines.lake.lake import Lake
+from schemas import brokers, hw_regressions, notes, partition_health, partition_hw, replication_events
+from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT
+from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.test_evaluate import PLACE, freeze, health, no_counts, progress, put
+from tests.unit.alerting.test_told_once import DAY, elected, events, fall, told, written_by_a_job
+from tests.unit.project.lakes import committed_at
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture
+def lake(tmp_path):
+    return str(tmp_path / "lake")
+
+
+def clock(lake, seconds, **row):
+    put(lake, brokers, no_counts("c", 1, ts=at(seconds), **row), mode="overwrite")
+
+
+def nobody_leads(lake, seconds, **row):
+    offline = {"ar": [1, 2, 3], "isr": [1], "offline": True, "under_min_isr": False, "last_event_ts": at(100)}
+    events(lake, elected(0, 1, 0, 0), elected(100, -1, 1, 1))
+    put(lake, partition_health, PLACE | offline | row)
+    clock(lake, seconds)
+
+
+def one(lake, seconds, **options):
+    (alert,) = (a for a in evaluate(lake, now=at(seconds), **options) if a.rule != "job_behind")
+    return alert
+
+
+def test_a_drain_ends_no_offline_that_fires(lake):
+    nobody_leads(lake, 130)
+    events(lake, progress(130, number=2))
+    fires = one(lake, 130)
+    events(lake, progress(150, number=3), progress(150, "hwmark/drain", "closed", 1) | {"broker_id": -1})
+    clock(lake, 150)
+    assert one(lake, 160).says_the_same(fires)
+
+
+def test_rounds_that_take_longer_end_no_offline_that_fires(lake):
+    watched = {"level": 1, "detail": "holds 10 s"}
+    nobody_leads(lake, 130, level=1)
+    events(lake, progress(130, "watch/a/broker-1") | watched)
+    fires = one(lake, 130)
+    events(lake, progress(150, "watch/a/broker-1", number=1) | watched | {"detail": "holds 120 s"})
+    clock(lake, 150)
+    assert one(lake, 155).says_the_same(fires)
+
+
+@pytest.mark.parametrize("ends", ["handled", "expired"])
+def test_a_loss_of_another_partition_is_told_though_it_is_as_large_as_one_told(lake, ends):
+    put(lake, hw_regressions, fall(0, 0))
+    health(lake, 10)
+    assert told(evaluate(lake, now=at(10))) == [("loss", "firing")]
+    then = 30 if ends == "handled" else 10 + DAY
+    if ends == "handled":
+        put(lake, notes, {"cluster": "c", "text": "sent again", "handled": True, "written_at": at(20)})
+    assert told(evaluate(lake, now=at(then))) == [("loss", "resolved")]
+    harmless = {"severity": "info", "class": "stale_leader_hw", "revision": 2}
+    put(lake, hw_regressions, fall(0, 0, **harmless), fall(5, 1))
+    alert = one(lake, then + 10)
+    assert (alert.state, alert.present) == ("firing", {"orders-1"})
+
+
+def test_a_partition_that_is_bad_again_is_told_though_another_was_all_the_time(lake):
+    other = {"partition": 1}
+
+    def looked_at(seconds, *rows):
+        put(lake, partition_hw, *rows)
+        row = PLACE | {"ar": [1, 2], "isr": [1], "under_min_isr": True, "last_event_ts": at(seconds)}
+        put(lake, partition_health, row, row | other, mode="overwrite")
+        return one(lake, seconds).present
+
+    def told_since(moment):
+        return [state.present for state in untold(read_states(Lake(lake)), moment).fired]
+
+    both = {"orders-0", "orders-1"}
+    assert looked_at(400, freeze(0), freeze(0) | other) == both
+    first = Told(max(state.written_at for state in read_states(Lake(lake))))
+    assert (looked_at(900, freeze(500, "thaw") | other), told_since(first)) == ({"orders-0"}, [])
+    assert (looked_at(19_000, freeze(18_000) | other), told_since(first)) == (both, [both])
+
+
+def test_a_sentence_that_changes_is_told_once(lake):
+    put(lake, partition_hw, freeze(0), freeze(0) | {"partition": 1})
+    health(lake, 400)
+    one(lake, 400)
+    up_to = Told(max(state.written_at for state in read_states(Lake(lake))))
+    for number, seconds in enumerate((500, 900)):
+        put(lake, partition_hw, freeze(seconds, "thaw") | {"partition": number})
+        health(lake, seconds + 100)
+        one(lake, seconds + 100)
+    assert untold(read_states(Lake(lake)), up_to).fired == ()
+
+
+@pytest.mark.parametrize("lost", ["settings", "step"])
+def test_what_was_over_before_a_changed_setting_alone_is_history(lake, tmp_path, lost):
+    health(lake, 50)
+    put(lake, partition_hw, freeze(0) | {"partition": 7}, freeze(40, "thaw") | {"partition": 7})
+    put(lake, hw_regressions, fall(0, severity="info", **{"class": "loss_not_excluded"}))
+    evaluate(lake, now=at(60))
+    put(lake, partition_hw, freeze(100), freeze(2500, "thaw"))
+    health(lake, 3600)
+    rules = tmp_path / "alerts.toml"
+    rules.write_text("[under_min_isr]\nfor_s = 20\n" if lost == "settings" else "")
+    if lost == "step":
+        (Path(lake) / "_alerts/step.json").unlink()
+    evaluate(lake, now=at(3600), rules_file=rules)
+    fired = {(s.rule, *s.names) for s in read_states(Lake(lake)) if s.firing}
+    assert ("under_min_isr", "orders-0") in fired
+    assert ("under_min_isr", "orders-7") not in fired
+
+
+def test_an_offline_that_comes_days_late_is_told(lake):
+    health(lake, 2 * DAY)
+    clock(lake, 2 * DAY)
+    events(lake, progress(2 * DAY, number=9))
+    assert evaluate(lake, now=at(2 * DAY)) == []
+    back = elected(5000, 1, 2, 2)
+    events(lake, elected(0, 1, 0, 0), elected(100, -1, 1, 1), back)
+    evaluate(lake, now=at(2 * DAY + 10))
+    assert ("offline", "firing") in told(read_states(Lake(lake)))
+
+
+def test_a_controller_is_not_reached_because_nobody_may_look(lake):
+    clock(lake, 200, quorum=NO_CONTROLLER, quorum_since=at(100))
+    put(lake, brokers, no_counts("c", 2, ts=at(200)))
+    assert one(lake, 200).rule == "no_controller"
+    clock(lake, 300, quorum=NO_CONTROLLER, quorum_since=at(100))
+    put(lake, brokers, no_counts("c", 2, ts=at(300), quorum=NOT_LOOKED_AT, quorum_since=at(250)))
+    assert one(lake, 300).firing
+
+
+def test_a_rebuild_ends_nothing_that_gold_told_of_brokers(lake):
+    clock(lake, 200, quorum=NO_CONTROLLER, quorum_since=at(100))
+    written_by_a_job(lake)
+    fires = one(lake, 200)
+    Lake(lake).write_durably("_run/rebuild.json", json.dumps({"query_id": "q", "to": 5}).encode())
+    clock(lake, 50)
+    assert one(lake, 260).episode == fires.episode
+    assert one(lake, 260).firing
+
+
+def test_controllers_of_a_recording_that_ended_are_history(lake):
+    clock(lake, 200, quorum=NO_CONTROLLER, quorum_since=at(100))
+    events(lake, progress(200), progress(200, "hwmark/drain", "closed", 1) | {"broker_id": -1})
+    committed_at(lake, 0, at(200))
+    assert one(lake, 210).firing
+    assert one(lake, 300 + DAY).labels["end"] == "recording ended"
+
+
+def silent_watched(lake):
+    """Two brokers that a watcher asks, of which one is silent for 400 s."""
+    watched = {"level": 1, "detail": "holds 10 s"}
+    health(lake, 0)
+    events(
+        lake, progress(0, "watch/a/broker-2") | watched | {"broker_id": 2}, progress(400, "watch/a/broker-1") | watched
+    )
+    return one(lake, 400)
+
+
+def test_a_watcher_that_dies_ends_no_silence_that_fires(lake):
+    fires = silent_watched(lake)
+    rules = {(a.rule, a.state) for a in evaluate(lake, now=at(2000))}
+    assert {("stale_source", "firing"), ("watcher_cut_off", "firing")} <= rules
+    assert fires.rule == "stale_source"
+
+
+def test_a_clock_set_back_ends_no_silence_that_fires(lake):
+    fires = silent_watched(lake)
+    assert evaluate(lake, now=at(-3200))[0].says_the_same(fires)
+
+
+def test_all_of_many_silent_sources_go_on_after_a_drain(lake):
+    health(lake, 0)
+    events(lake, *(progress(0, f"broker-{n}/server.log") | {"broker_id": n} for n in range(150)))
+    assert one(lake, 400).labels["count"] == "150"
+    events(lake, progress(0, "hwmark/drain", "closed", 1) | {"broker_id": -1})
+    assert one(lake, 500).labels["count"] == "150"
+
+
+def test_drains_keep_no_recording_alive(lake):
+    put(lake, partition_hw, freeze(0))
+    events(lake, progress(400), progress(400, "hwmark/drain", "closed", 1) | {"broker_id": -1})
+    committed_at(lake, 0, at(400))
+    health(lake, 400)
+    assert one(lake, 400).firing
+    for day in (1, 2):
+        events(lake, progress(400, "hwmark/drain", "closed", 1 + day) | {"broker_id": -1})
+        committed_at(lake, DeltaTable(f"{lake}/{replication_events.TABLE.path}").version(), at(300 + day * DAY))
+        found = [a for a in evaluate(lake, now=at(400 + day * DAY)) if a.rule == "under_min_isr"]
+        assert [a.labels.get("end") for a in found] == ["recording ended"] * (day == 1)
+
+
+def test_a_note_by_a_clock_ahead_ends_no_loss_that_is_told_after_it(lake):
+    put(lake, hw_regressions, fall(0, 0))
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    put(lake, notes, {"cluster": "c", "text": "sent again", "handled": True, "written_at": at(3600)})
+    assert told(evaluate(lake, now=at(20))) == [("loss", "resolved")]
+    put(lake, hw_regressions, fall(100, 5))
+    health(lake, 130)
+    assert told(evaluate(lake, now=at(130))) == [("loss", "firing")]
+    assert told(evaluate(lake, now=at(140))) == [("loss", "firing")]
