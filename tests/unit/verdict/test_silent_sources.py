@@ -15,7 +15,9 @@ from pipelines.verdict.judged import judged
 from pipelines.verdict.records import State
 from schemas import (
     brokers,
+    cluster_minute,
     hw_regressions,
+    isr_changes,
     partition_health,
     partition_hw,
     replication_events,
@@ -26,7 +28,16 @@ from tests.unit.alerting.test_evaluate import health, no_counts, progress, put
 
 MONTH = 30 * 86_400
 SECOND = "broker-2/replication.log"
-NEEDED = (hw_regressions, partition_health, brokers, partition_hw, telemetry_gaps, replication_events)
+NEEDED = (
+    hw_regressions,
+    partition_health,
+    brokers,
+    partition_hw,
+    isr_changes,
+    cluster_minute,
+    telemetry_gaps,
+    replication_events,
+)
 
 
 @pytest.fixture
