@@ -282,7 +282,7 @@ def test_a_row_of_the_moment_in_which_a_term_begins_makes_no_term_of_its_own():
     assert_read_the_same(*cut_at(5500, log, new, third, controller().progress(0).progress(5000).progress(6000)))
 
 
-# What docs/architecture.md names as outside of the promise.
+# What docs/architecture.md names as not kept.
 
 
 def test_a_first_term_begins_by_the_settings_told_so_far():
@@ -293,7 +293,8 @@ def test_a_first_term_begins_by_the_settings_told_so_far():
     assert set(found) == {"replica_sync"}
 
 
-def test_a_time_that_goes_back_behind_a_decision_changes_it_no_more():
+@pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")
+def test_a_time_that_goes_back_is_read_with_the_row_before_it():
     new, quorum = successor(2, [2, 3], 3, 3)
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 5, 9).fetch(20, 3, 3, 9).hw(20, 3)
     for source in (log, new, quorum):
@@ -302,6 +303,4 @@ def test_a_time_that_goes_back_behind_a_decision_changes_it_no_more():
     later = log.progress(13_000).fetch(9000, 3, 5, 9).hw(9000, 5).rows[len(log.rows) - 3 :]
     for source in (log, new, quorum):
         source.progress(30_000)
-    rest = [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]]
-    whole, cut = reconstruct([[*first, *rest]]), reconstruct([first, rest])
-    assert (len(whole["hw_regressions"]), len(cut["hw_regressions"])) == (1, 0)
+    assert_read_the_same(first, [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]])
