@@ -27,11 +27,9 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
     for slot in range(width) if fetched.any() else ():
         ended["fetcher"] = ids[ended["lane"] * width + slot]
         _keep_earlier(state.earlier_terms, ended, fetched & (ended["fetchers"] >> slot & 1 == 1), ("fetcher",))
-    lanes = state.lanes
-    goes_on = (ended["end"] == ended["start"]) & (lanes["term_start"][ended["lane"]] == ended["start"])
-    goes_on &= (
-        lanes["state"][ended["lane"]] != IDLE
-    )  # a row of the moment in which the term began came before its start
+    # A row of the moment in which a term began came before its start: what it made is no term of its own.
+    lane_state, lane_start = (state.lanes[name][ended["lane"]] for name in ("state", "term_start"))
+    goes_on = (ended["end"] == ended["start"]) & (lane_start == ended["start"]) & (lane_state != IDLE)
     for k in np.flatnonzero((ended["what"] == OVER) & ~goes_on).tolist():
         lane, mask = int(ended["lane"][k]), int(ended["fetchers"][k])
         fetchers = frozenset(int(ids[lane * width + slot]) for slot in range(width) if (mask >> slot) & 1)
