@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 DAY = timedelta(days=1)
 """How far back of each cluster's present its history is shown, unless asked otherwise."""
 
-_SAME = {
-    *("buckets", "master", "shuffle_partitions", "source", "spark_conf"),
-    *("max_bytes_per_trigger", "max_rows_per_trigger"),
-}
-"""Keys of `[run]` that the job takes under the same name."""
-
 
 def spark_session(settings: Settings) -> SparkSession:
     """The running session, or a new one as `[run]` wants it."""
@@ -69,11 +63,17 @@ def run(
         reshard=reshard,
         accept_removal=accept_removal,
         skip_files=skip_files,
-        **chosen.model_dump(include=_SAME),
+        buckets=chosen.buckets,
+        master=chosen.master,
+        shuffle_partitions=chosen.shuffle_partitions,
         jars_dir=jars_dir(chosen.jars_dir),
+        source=chosen.source,
+        max_bytes_per_trigger=chosen.max_bytes_per_trigger,
+        max_rows_per_trigger=chosen.max_rows_per_trigger,
         gold_retention_s=chosen.gold_retention,
         log_retention_s=chosen.log_retention,
         storage_options=settings.lake.storage_options,
+        spark_conf=chosen.spark_conf,
         log_file=chosen.log_file or None,
     )
     return job.run(settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow)
