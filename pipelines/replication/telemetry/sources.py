@@ -262,7 +262,8 @@ class Sources:
         others = self.latest(source.cluster, but=source)
         own = source.latest if source.latest >= 0 else first if first < since or others < 0 else others
         if since <= own + CLOCK_JUMP_US or self._others_near(source, since):
-            source.clock_since = source.open_since = None
+            if all(run[2] != source.clock_since for run in source.pending_runs[k + 1 :]):  # a later one is in doubt
+                source.clock_since = source.open_since = None
             return False
         if source.clock_since is None or source.open_since is None:
             source.clock_since = since

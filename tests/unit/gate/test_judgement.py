@@ -225,11 +225,22 @@ SEVERITY = {None: 0, Effect.KEEPS: 0, Effect.NOT_KNOWN: 1, Effect.BREAKS: 2, Eff
 @unhurried
 @given(partitions(), IDS, IDS)
 def test_stopping_more_brokers_never_makes_it_better(facts, stopped, more):
+    """Where fewer are left than min ISR it stops for certain; whether waiting would have helped may not be known."""
+
     def severity(brokers):
         found = effect_on(facts, brokers)
         return SEVERITY[found.effect if found else None]
 
-    assert severity(stopped) <= severity(stopped | more)
+    both = stopped | more
+    if severity(both) < severity(stopped):
+        assert severity(both) == SEVERITY[Effect.NOT_KNOWN]
+        assert len((facts.replicas or frozenset()) - both) < facts.least_min_isr
+
+
+def test_whether_it_stops_anyway_is_not_known_of_replicas_whose_isr_is_not():
+    facts = replace(ORDERS, isr=None, leader=None, behind=brokers(1))
+    assert of(facts, 2)[0] is Effect.BREAKS
+    assert of(facts, 1, 2)[0] is Effect.NOT_KNOWN
 
 
 @unhurried
