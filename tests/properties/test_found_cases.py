@@ -282,6 +282,16 @@ def test_a_row_of_the_moment_in_which_a_term_begins_makes_no_term_of_its_own():
     assert_read_the_same(*cut_at(5500, log, new, third, controller().progress(0).progress(5000).progress(6000)))
 
 
+def test_rows_behind_a_hole_and_a_jump_of_the_clock_after_them_are_read_to_an_end():
+    """Each look at the rows behind the hole took back the doubt about the jump, and the next raised it, for ever."""
+    log, other = (
+        Source().leader(0, 0, 0, 0, [1, 2, 3]).progress(1000),
+        Source("broker-2/replication.log").progress(1000),
+    )
+    log.skip(1).progress(2000).progress(4_000_000).progress(4_001_000)
+    assert_read_the_same(log.rows[:2], [*log.rows[2:], *other.progress(1500).rows])
+
+
 # What docs/architecture.md names as not kept.
 
 

@@ -206,6 +206,7 @@ class Sources:
         ahead of all of them is open as of what all have told by then.
         """
         found: list[Gap] = []
+        tried = set[tuple[int, int | None]]()
         waiting = sorted((s for s in sources if s.pending_runs), key=lambda s: min(run[2] for run in s.pending_runs))
         while True:
             before = [(s.latest, s.open_since, len(s.pending_runs)) for s in waiting]
@@ -213,10 +214,12 @@ class Sources:
                 found += self._join_runs(source)
             if before == [(s.latest, s.open_since, len(s.pending_runs)) for s in waiting]:
                 opened = [s for s in waiting if s.clock_since is not None and s.open_since is None]
-                if not opened:
-                    return found
                 for source in opened:
                     source.open_since = self.latest(source.cluster, but=source)
+                doubts = {(id(source), source.clock_since) for source in opened}
+                if doubts <= tried:  # a run behind a hole is judged anew each time, and may end the doubt of another
+                    return found
+                tried |= doubts
 
     def _join_runs(self, source: Source) -> list[Gap]:
         """Moves the low watermark of a source over the pending runs that continue its numbers."""
