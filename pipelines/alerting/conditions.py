@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from pipelines.alerting.state import RECORDING_ENDED
 from pipelines.verdict import words
 
 SECOND = 1_000_000
@@ -82,6 +83,11 @@ def missing_brokers(conditions: Iterable[Condition]) -> list[int]:
 def counted_partitions(conditions: Sequence[Condition]) -> str:
     """`3 partitions`."""
     return words.count(len(items(conditions)), "partition")
+
+
+def ended_recording(conditions: Iterable[Condition]) -> str:
+    """`recording ended, then: ` where it is so, else empty."""
+    return f"{RECORDING_ENDED}, then: " if any(c.facts["over"] for c in conditions) else ""
 
 
 def lost_range(condition: Condition) -> str:

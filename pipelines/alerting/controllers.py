@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from pipelines.alerting.conditions import SECOND, Condition
+from pipelines.alerting.conditions import SECOND, Condition, ended_recording
 from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
-from pipelines.alerting.state import RECORDING_ENDED
 from pipelines.lake.queries import moment, text
 from pipelines.verdict.controllers import sentence
 from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, missing_voters
@@ -37,8 +36,7 @@ def _conditions(is_so: str) -> Callable[[str, LastingSettings, Evaluation], Iter
 
 def _sentence(conditions: Sequence[Condition]) -> str:
     facts = conditions[0].facts
-    ended = f"{RECORDING_ENDED}, then: " if facts["over"] else ""
-    return f"{ended}{sentence(facts['quorum'], moment(facts['since']))}"
+    return f"{ended_recording(conditions)}{sentence(facts['quorum'], moment(facts['since']))}"
 
 
 RULES = (

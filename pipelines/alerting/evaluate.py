@@ -116,7 +116,7 @@ def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0)
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    each = conditions({**seen.evidence, "fired": _fired(stored)}, rules, now, seen.blind)
+    each = conditions({**seen.evidence, "fired": _firing_sources(stored)}, rules, now, seen.blind)
     found = group_conditions(each, rules, stored)
     present = continued(states(found, rules.severities), stored)
     evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
@@ -150,7 +150,8 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
 
-def _fired(stored: Iterable[AlertState]) -> pa.Table:
+def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
+    """Return `fired` of the evidence; an alert that does not name all its sources is of any in its cluster."""
     rows = [
         (state.labels.get("cluster"), state.rule, source, state.last_ts)
         for state in latest(stored).values()

@@ -64,12 +64,12 @@ def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling
     found: dict[tuple[str, datetime], Telling] = {}
     for state in in_order(stored):
         before = found.get(state.episode)
-        found[state.episode] = told_next(before, state)
+        found[state.episode] = next_telling(before, state)
     return found
 
 
-def told_next(before: Telling | None, state: AlertState) -> Telling:
-    """What is told of an episode after its next row: something new where it fires, and did not or is about more."""
+def next_telling(before: Telling | None, state: AlertState) -> Telling:
+    """Return the telling of an episode after its next row: a new one if it fires, and did not or is about more."""
     if before is None or (state.firing and (not before.last.firing or before.is_less_than(state))):
         return Telling(state, state.written_at or _BEFORE, state.size)
     return replace(before, last=state)

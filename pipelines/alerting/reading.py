@@ -41,7 +41,7 @@ OF_OTHERS = ("deliveries",)
 OUT_OF_ORDER_MS = 600_000
 """A file that was written so long before another may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health", "brokers")
-"""What is incomplete while silver and gold are made anew."""
+"""Evidence that is incomplete while silver and gold are made anew."""
 
 
 @dataclass

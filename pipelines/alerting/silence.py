@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from pydantic.dataclasses import dataclass
 
-from pipelines.alerting.conditions import SECOND, Condition
+from pipelines.alerting.conditions import SECOND, Condition, ended_recording
 from pipelines.alerting.restarts import quiet_for
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, LastingSettings, RuleSettings, Seconds
-from pipelines.alerting.state import RECORDING_ENDED
 from pipelines.lake.queries import moment
 from pipelines.verdict.judged import silence
 from pipelines.verdict.records import Source
@@ -63,7 +62,7 @@ def _silent(name: str, settings: StaleSettings, evaluation: Evaluation) -> Itera
 
 def _sentence(conditions: Sequence[Condition]) -> str:
     said = silence([Source(c.item, c.facts["broker_id"], moment(c.first)) for c in conditions])
-    return _ended(conditions) + said
+    return ended_recording(conditions) + said
 
 
 STALE_SOURCE = AlertRule(
@@ -87,11 +86,7 @@ def _cut_off(name: str, settings: LastingSettings, evaluation: Evaluation) -> It
 
 
 def _said(conditions: Sequence[Condition]) -> str:
-    return f"{_ended(conditions)}{conditions[0].facts['words']}"
-
-
-def _ended(conditions: Sequence[Condition]) -> str:
-    return f"{RECORDING_ENDED}, then: " if any(c.facts["over"] for c in conditions) else ""
+    return f"{ended_recording(conditions)}{conditions[0].facts['words']}"
 
 
 WATCHER_CUT_OFF = AlertRule(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from pipelines.alerting.outbox import Telling, in_order, told_next
+from pipelines.alerting.outbox import Telling, in_order, next_telling
 from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
@@ -83,7 +83,7 @@ def untold(stored: Iterable[AlertState], before: Told) -> News:
     tellings = dict[Episode, Telling]()
     for state in in_order(stored):
         told_before = tellings.get(state.episode)
-        tellings[state.episode] = told_next(told_before, state)
+        tellings[state.episode] = next_telling(told_before, state)
         if before.alerts == _NEVER or (state.written_at or _NEVER) > before.alerts:
             last[state.episode] = state
             anew = told_before is None or tellings[state.episode].at != told_before.at

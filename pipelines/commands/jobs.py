@@ -148,7 +148,7 @@ def clock_off(settings: Settings, now: datetime) -> str | None:
 
 
 def alerts(settings: Settings, now: datetime | None = None, *, write: bool = True) -> Sequence[AlertState]:
-    """What fires, and what this evaluation resolved by `now` of the wall clock; only with `write` in the lake, too."""
+    """Return what fires and was resolved at `now` of the wall clock; without `write` the lake stays as it is."""
     from pipelines.alerting.evaluate import evaluate
 
     return evaluate(

@@ -127,6 +127,13 @@ def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_aler
     assert "The last incident that ended: OFFLINE prod: broker 2 gone, until 2026-09-01 12:00:10" in page
 
 
+def test_a_loss_before_the_one_that_an_alert_tells_is_shown_beside_it(lake, ask):
+    incident(lake)
+    write(lake, "hw_regressions", loss(ts=at(10), regression_id="r0"))
+    shown = ask("/api/v1/overview").json()["incidents"]
+    assert [(one["kind"], one["ts"][14:19]) for one in shown] == [("alert", "00:30"), ("loss", "00:10")]
+
+
 def test_the_overview_says_what_is_one_failure_away_as_show_does(lake, ask):
     incident(lake)
     said = hwmark("show", "health", "--lake", lake).splitlines()[-1]

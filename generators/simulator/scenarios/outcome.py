@@ -19,7 +19,7 @@ class Scenario(NamedTuple):
 
     name: str
     system: int
-    """Which of the twenty systems it shows."""
+    """The one of the twenty systems that it shows."""
     purpose: str
     script: Callable[[Narrative], str]
 

@@ -18,7 +18,7 @@ Echo = Callable[[str], None]
 
 
 class Way(NamedTuple):
-    """Where telemetry and truth go: the flags besides those of `[simulate]`."""
+    """Flags besides the settings of `[simulate]`: where telemetry and truth go."""
 
     lake_given: bool
     truth: Path | None

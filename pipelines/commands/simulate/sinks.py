@@ -1,4 +1,4 @@
-"""Where the telemetry of a simulated cluster goes: a lake's bronze, or nowhere."""
+"""Sinks of the telemetry of a simulated cluster: a lake's bronze, or nowhere."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What is wrong: incidents that are open, alerts that fire and are in none of them, and losses that neither tells."""
+"""Incidents that are open, alerts that fire and are in none of them, and losses that neither tells."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pipelines.alerting.incident_title import gravest
@@ -13,7 +13,7 @@ from pipelines.lake.queries import VIEWS, Row, text
 from pipelines.notify.notice import command
 from pipelines.verdict import sentences
 from pipelines.verdict.words import count
-from pipelines.web.answers.common import plain, rows, surveyed
+from pipelines.web.answers.common import rows, surveyed
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import alerts, hw_regressions, incidents
@@ -47,14 +47,14 @@ class Incident:
 
 @dataclass(frozen=True)
 class Open:
-    """What is shown of what is wrong, how many more there are, and the incident that ended last."""
+    """The incidents that are shown, how many more there are, and the one that ended last."""
 
-    shown: Sequence[Incident] = ()
-    more: int = 0
-    last: Row | None = field(default=None)
+    shown: Sequence[Incident]
+    more: int
+    last: Row | None
 
 
-def what_is_wrong(reader: Reader, asked: Asked) -> Open:
+def open_incidents(reader: Reader, asked: Asked) -> Open:
     """Incidents and alerts of the cluster asked for, then the losses within the time asked for that none of them is."""
     wanted = replace(asked.wanted, topic=None, partition=None)
     told = rows(reader, incidents.TABLE, f"SELECT * FROM ({VIEWS['incidents'].select(wanted)}) ORDER BY last_ts DESC")
@@ -62,12 +62,19 @@ def what_is_wrong(reader: Reader, asked: Asked) -> Open:
     last = next((row for row in told if row["state"] == "ended"), None)
     place = f"labels['cluster'] = {text(asked.cluster)}" if asked.cluster is not None else "true"
     latest = VIEWS["alerts"].select(replace(wanted, cluster=None))
-    order = "ORDER BY last_ts DESC"
-    every = [from_row(row) for row in rows(reader, alerts.TABLE, f"SELECT * FROM ({latest}) WHERE {place} {order}")]
-    firing = [one for one in every if one.firing]
     grouped = {name for row in opened for name in row["alert_ids"]}
+    ids = ", ".join(map(text, sorted(grouped))) or "''"
+    among = f"(state = 'firing' OR alert_id IN ({ids}))"
+    asking = f"SELECT * FROM ({latest}) WHERE {place} AND {among} ORDER BY last_ts DESC"
+    every = [from_row(row) for row in rows(reader, alerts.TABLE, asking)]
+    firing = [one for one in every if one.firing]
     alone = [one for one in firing if one.alert_id not in grouped]
-    told_of = {(one.labels.get("cluster", ""), name) for one in firing if one.rule in LOSSES for name in one.names}
+    told_of = {
+        (one.labels.get("cluster", ""), name): one.first_ts
+        for one in sorted(firing, key=lambda one: one.first_ts, reverse=True)
+        if one.rule in LOSSES
+        for name in one.names
+    }
     lost, more_lost = _losses(reader, asked, told_of)
     found = [
         *(_incident(row, every, reader) for row in opened[:FEW]),
@@ -78,12 +85,17 @@ def what_is_wrong(reader: Reader, asked: Asked) -> Open:
     return Open(found, more, last)
 
 
-def _losses(reader: Reader, asked: Asked, told: set[tuple[str, str]]) -> tuple[list[Row], int]:
-    """The gravest losses of partitions that are not `told` of (cluster, partition), and how many more there are."""
+def _losses(reader: Reader, asked: Asked, told: Mapping[tuple[str, str], datetime]) -> tuple[list[Row], int]:
+    """The gravest losses that are not `told`, by (cluster, partition) since when, and how many more there are."""
     view = VIEWS["serious"]
     lost = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(surveyed(reader, asked).wanted)})"
     found = rows(reader, hw_regressions.TABLE, f"{lost} ORDER BY {view.first}, topic, partition LIMIT {LOOKED_AT}")
-    new = [row for row in found if (row["cluster"], f"{row['topic']}-{row['partition']}") not in told]
+
+    def is_told(row: Row) -> bool:
+        since = told.get((row["cluster"], f"{row['topic']}-{row['partition']}"))
+        return since is not None and row["ts"] >= since
+
+    new = [row for row in found if not is_told(row)]
     untold = found[0]["matching"] - (len(found) - len(new)) if found else 0
     return new[:FEW], untold - len(new[:FEW])
 
@@ -99,13 +111,13 @@ def _incident(row: Row, every: Iterable[AlertState], reader: Reader) -> Incident
         row["cluster"],
         head.alert_id if head else None,
         planned=row["state"] == "planned",
-        affected=_affected(row),
+        affected=_extent(row),
         sentences=[one.summary for one in of if one.firing],
         command=command(head, reader.lake.root) if head else "",
     )
 
 
-def _affected(row: Row) -> str:
+def _extent(row: Row) -> str:
     """`3 partitions of clicks; read by billing`, as far as it is known; empty where it is about no partition."""
     if not row["partitions"]:
         return ""
@@ -120,5 +132,5 @@ def _alert(one: AlertState, reader: Reader) -> Incident:
 
 
 def _loss(row: Row) -> Incident:
-    said = sentences.regression(plain(row))
+    said = sentences.regression(row)
     return Incident("loss", row["severity"], row["ts"], said, row["cluster"], None, row["topic"], row["partition"])

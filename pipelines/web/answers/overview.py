@@ -19,7 +19,7 @@ from pipelines.web.answers.common import (
     timed,
     verdicts,
 )
-from pipelines.web.answers.incidents import FEW, Incident, what_is_wrong
+from pipelines.web.answers.incidents import FEW, Incident, open_incidents
 from pipelines.web.answers.matrix import Matrix, matrices
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
@@ -84,7 +84,7 @@ def overview(reader: Reader, asked: Asked) -> Overview:
     if asked.cluster is None and len(found) == 1:
         asked = replace(asked, cluster=found[0].cluster)
     with timed(asked, "incidents"):
-        wrong = what_is_wrong(reader, asked)
+        wrong = open_incidents(reader, asked)
     with timed(asked, "matrix"):
         held = matrices(reader, asked) if asked.cluster is not None else []
     with timed(asked, "partitions"):
