@@ -1,4 +1,4 @@
-"""Clusters that are not judged: the job is behind with what bronze holds of them, by the wall clock."""
+"""The rule `job_behind`: clusters that are not judged, because the job has not read their new bronze rows in time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JobBehindSettings(RuleSettings):
     intervals: Intervals = 3
 
     def limit_s(self, interval_s: float) -> float:
-        """Seconds after which a job that takes what is new so often is behind."""
+        """Return the seconds after which a job is behind that reads new data every `interval_s` seconds."""
         return max(self.after_s, self.intervals * interval_s)
 
 

@@ -177,8 +177,10 @@ def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping
 
 
 def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
-    """Return what people say is handled: losses and silent sources of a cluster or an incident, or an alert by its id.
-    What else is wrong goes on."""
+    """Return the alerts that people noted as handled.
+
+    A note on a cluster or an incident ends only its losses and silent sources, a note on an alert id ends that alert.
+    """
     rows = seen.handled.filter(seen.handled["handled"]).sort_by("written_at").to_pylist()
     ended_by_people = {state.alert_id for state in stored if state.rule in LOSSES or state.rule == STALE_SOURCE.name}
     several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}

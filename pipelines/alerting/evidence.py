@@ -101,7 +101,7 @@ Evidence = dict[str, pa.Table]
 
 
 def evidence_of(**given: pa.Table | Sequence[Mapping[str, Any]]) -> Evidence:
-    """Evidence with the tables, or rows, of these names and the others empty."""
+    """Return evidence with the given tables, each an Arrow table or a list of rows; all other tables are empty."""
     return {
         name: given[name]
         if isinstance(given.get(name), pa.Table)

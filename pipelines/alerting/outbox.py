@@ -1,4 +1,4 @@
-"""What is new: alert states that `ops/alerts` does not hold yet."""
+"""New alert states: those that `ops/alerts` does not hold yet."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
 def written(
     rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime, noted: datetime | None = None
 ) -> list[AlertState]:
-    """New rows with the next moment; a note (`noted`: the last) ends nothing that is told after it."""
+    """Return new rows with `written_at` later than that of all stored rows and than the last note (`noted`).
+
+    A note ends only rows that were written before it.
+    """
     at = max(next_moment(stored, now), (noted or _BEFORE) + timedelta(microseconds=1))
     return [replace(state, written_at=at) for state in rows]
 

@@ -248,7 +248,7 @@ def backlog(
 
 
 def _rows(part: Part, begins: Mapping[str, datetime] | None) -> Expression | None:
-    """The rows wanted of a table: of a cluster since a moment, of one that has no such moment all."""
+    """Return the filter for a table: the rows of a cluster from its time in `begins` on, or all rows without one."""
     import pyarrow.dataset as ds
 
     keep = ds.scalar(True)

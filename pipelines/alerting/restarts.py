@@ -45,7 +45,7 @@ def controlled_restarts(ask: Ask, limit_s: int) -> Restarts:
 
 
 def quiet_for(restarts: Restarts, cluster: str, brokers: Iterable[int]) -> tuple[Quiet, ...]:
-    """When every one of the brokers is in a controlled restart; never, when none is known."""
+    """Return the spans in which all these brokers are in a controlled restart at once; empty if `brokers` is empty."""
     spans = [restarts.get((cluster, broker), ()) for broker in brokers]
     return reduce(_both, spans) if spans else ()
 

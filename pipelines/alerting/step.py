@@ -21,12 +21,13 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class Step:
-    """One evaluation. Times are microseconds since 1970.
+    """The record of one evaluation, from which the next one starts. Times are microseconds since 1970.
 
-    `clocks`: by rule (`AlertRules.key`) and cluster up to when, in event time, it was evaluated; a cluster without one
-    never was. `carried` are the lasting states of alerts that fired then, and `restarts` the broker states of late, so
-    that they need not be read again; `sources` is what bronze had of them, `query` who made silver, `newest` by the
-    path of a table when (milliseconds) its last file was written; `waits` are the states that do not fire yet.
+    `clocks`: for a rule (`AlertRules.key`) and a cluster, the event time up to which it was evaluated; without an entry
+    it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
+    to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
+    `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
+    fire yet.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -78,7 +79,10 @@ class News:
 
 
 def untold(stored: Iterable[AlertState], before: Told) -> News:
-    """The episodes with rows that were not told; what never fired was over before anybody looked."""
+    """Return the episodes with rows that were written after `before`.
+
+    An episode without any firing row is `history`: it was over before it was first evaluated.
+    """
     last, ever, fired = dict[Episode, AlertState](), set[Episode](), set[Episode]()
     tellings = dict[Episode, Telling]()
     for state in in_order(stored):

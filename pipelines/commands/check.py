@@ -124,7 +124,7 @@ def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
 
 
 def _tell(states: Sequence[AlertState], news: News) -> set[str]:
-    """Prints what fires, and what is new; the severities of what fires, or fired."""
+    """Print the alerts that fire and those that are new; return the severities of those that fire or have fired."""
     from pipelines.alerting.outbox import HANDLED
     from pipelines.alerting.state import END
     from pipelines.commands.progress import alert_line

@@ -17,7 +17,7 @@ Say = Callable[[str], None]
 
 
 class Channel(Protocol):
-    """Whoever takes notifications."""
+    """A receiver of notifications."""
 
     name: str
 

@@ -18,7 +18,7 @@ class Heartbeat:
         self.name, self._post, self._beat, self._channels = post.name, post, beat, tuple(channels)
 
     def deliver(self, seen: Round) -> bool:
-        """Beats if it may; whether that was accepted."""
+        """Send a heartbeat unless it has to be withheld; return False only if it was sent and not accepted."""
         ledger = self._post.ledger
         if not seen.fresh or ledger.unsaved or (self._channels and all(map(ledger.failing, self._channels))):
             return True

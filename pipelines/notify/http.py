@@ -17,7 +17,7 @@ class NotAccepted(Exception):
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A POST that is redirected becomes a GET: a login page that answers it has accepted nothing."""
+    """Refuse redirects: a redirected POST becomes a GET, and a login page that answers it has accepted nothing."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -43,7 +43,7 @@ def request(
 
 
 def _reason(error: Exception) -> str:
-    """Why, without the URL that some messages repeat."""
+    """Return the reason of a failure, without the URL that messages of some errors contain."""
     cause = getattr(error, "reason", error)
     if isinstance(cause, TimeoutError):
         return "no answer in time"

@@ -24,7 +24,7 @@ _log = logging.getLogger("hwmark.notify")
 
 
 class Outcome(StrEnum):
-    """Of a delivery. `began` is a channel's first row: what had ended before is none of its business."""
+    """The outcome of a delivery. `began` is a channel's first row: alerts that ended before it are not sent there."""
 
     BEGAN = "began"
     SENDING = "sending"

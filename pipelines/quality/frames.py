@@ -1,7 +1,8 @@
-"""The new rows of a table, with the differences that suites judge as columns, in DuckDB's SQL.
+"""SQL for DuckDB that selects the rows to judge: the new rows of a table, with differences as extra columns.
 
-In the SQL `new_rows` are the new rows, `all_rows` the same behind older ones that a frame takes along (`is_new` tells
-them apart), and `measured` is one row: how many rows are `new`, and the number of `events` they are measured by.
+The SQL reads three views. `new_rows` has the new rows. `all_rows` has the new rows and the older rows that a frame
+reads as context; `is_new` tells them apart. `measured` is one row: `new` is the number of new rows, `events` the number
+of events with which quarantined rows are compared.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Expectation:
 class Suite:
     """The suite of one file for one table; `sample` are the columns that show which row failed.
 
-    `part` says which rows these expectations are judged on if the others of the file are judged on fewer.
+    `part` says which rows are judged if these are only some of the file's expectations; else it is empty.
     """
 
     name: str
@@ -105,7 +105,7 @@ def _standard_suite(file: str) -> Suite:
 
 
 def own_suites(files: Mapping[str, str | list[str]]) -> tuple[Suite, ...]:
-    """The suites of `[check.suites]`: by the path of a table a file, or several. Raises UsageError."""
+    """Read the suites of `[check.suites]`, which has one file or several for each table path. Raises UsageError."""
     named = [(table, path) for table, paths in files.items() for path in ([paths] if isinstance(paths, str) else paths)]
     found = tuple(_own_suite(_table(table), path) for table, path in named)
     for (name, table), count in Counter((suite.name, suite.table.path) for suite in found).items():

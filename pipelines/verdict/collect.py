@@ -99,7 +99,7 @@ _NEEDED = [module.TABLE for module in (*_MODULES, replication_events)]
 
 
 def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:
-    """What is known of the clusters of a lake, or of the one `wanted`, at the moment `now` of the wall clock."""
+    """Return all that is known of the clusters that `wanted` selects, at the moment `now` of the wall clock."""
     known, bronze = presents(lake), bronze_of(lake)
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}

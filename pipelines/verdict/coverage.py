@@ -42,7 +42,10 @@ def join(stretches: Iterable[Stretch]) -> tuple[Stretch, ...]:
 
 
 def terms_seen(sources: Iterable[Source], rows: Iterable[Row]) -> dict[int, tuple[Stretch, ...]]:
-    """By broker the stretches of `rows` (silver/coverage, starts of terms), as far as their sources report by now."""
+    """Return by broker the stretches in which starts of terms were readable, from rows of silver/coverage.
+
+    A stretch that ends at most JOINT before its source's last report is extended to the report.
+    """
     reported = {source.source_id: source.reported_to for source in sources}
     found: dict[int, list[Stretch]] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""Whether the clock of this host can be right: beside what others wrote into the lake, and what sources say."""
+"""Check of this host's clock against the times of commits in the lake and the times that sources report."""
 
 from __future__ import annotations
 

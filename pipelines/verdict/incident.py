@@ -51,7 +51,7 @@ def chain(loss: Row, before: Before) -> list[Step]:
 
 
 def _by_election(loss: Row, row: Row) -> bool:
-    """Whether an ISR change came with the new leader, or after it: it is what the election did, and no cause of it."""
+    """Return True if an ISR change came with the new leader or later, and so is no cause of the election."""
     epoch, old, new = row["leader_epoch"], loss["leader_epoch_before"], loss["leader_epoch"]
     return None not in (epoch, old, new) and epoch >= new > old
 

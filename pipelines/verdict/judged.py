@@ -73,7 +73,11 @@ def unanswered(record: ClusterRecord, limits: Limits, now: datetime) -> set[int]
 
 
 def late(record: ClusterRecord, limits: Limits, now: datetime) -> dict[int, Unheard]:
-    """The brokers whose last answer is too old for a claim of the present; none if the watcher tells nothing at all."""
+    """Return the brokers with a last answer too old to tell their present state.
+
+    Empty if all watched brokers are late: then the watcher itself is silent. A broker that is in `record.unheard` is
+    not returned again.
+    """
     last: dict[int, datetime] = {}
     for source in record.sources:
         if source.watched:

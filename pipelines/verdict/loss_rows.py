@@ -111,7 +111,7 @@ def lost_ranges(lake: Lake, losses: Sequence[Row]) -> list[LostRange]:
 
 
 def steps(lake: Lake, loss: Row) -> list[Step]:
-    """How a loss, a row of the view `serious`, came about."""
+    """Return the steps of a loss, the earliest cause first; `loss` is a row of the view `serious`."""
     return chain(loss, _before(lake, loss))
 
 

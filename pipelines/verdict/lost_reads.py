@@ -40,9 +40,10 @@ class LostRead:
 def lost_reads(
     losses: Sequence[Row], log_ends: Mapping[Place, int], committed: Mapping[str, Mapping[Place, int]]
 ) -> list[LostRead]:
-    """The groups whose committed offset lies above what is left of a loss, the furthest above the log end first.
+    """Return the groups that have read lost records, or may have; those furthest above the log end come first.
 
-    `losses`: rows of `silver/hw_regressions`; what a group committed at or below the start of a loss it had not read.
+    `losses` are rows of `silver/hw_regressions`. A group had read none of the lost records if its committed offset is
+    at or below the first lost offset. If the first lost offset is not known, only groups above the log end count.
     """
     found = [
         one

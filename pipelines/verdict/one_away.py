@@ -1,4 +1,4 @@
-"""What is one failure away, in words: `gold/partition_health.one_failure_away` counted by cluster."""
+"""Sentence on the partitions of a cluster that are one failure away from a loss or an outage."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ SHOWN = 3
 
 
 def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
-    """A sentence per state that partitions are in, with that state: one at least of a cluster with partitions."""
+    """Return a sentence and its state for each state that partitions are in; empty only if there are no partitions."""
     if not record.partitions:
         return []
     if judged.ended:

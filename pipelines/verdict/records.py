@@ -75,7 +75,11 @@ LATE = "late"
 
 @dataclass(frozen=True)
 class Unheard:
-    """A broker that does not answer a watcher: its state in `gold/brokers` or LATE, since when, how that is known."""
+    """A broker that does not answer a watcher.
+
+    `state`: its state in `gold/brokers`, or LATE. `since`: the time at which the state began. `reason`: how the state
+    is known.
+    """
 
     state: str
     since: datetime | None

@@ -41,7 +41,7 @@ def moment_of(flag: str, words: str, allowed: str = "2026-11-21T09:20:00") -> da
 
 
 def starts(since: Since, presents: Mapping[str, datetime]) -> datetime | Mapping[str, datetime] | None:
-    """The moments that `since` means for clusters with these presents."""
+    """Return the start time that `since` means; a duration is counted back from the present time of each cluster."""
     if isinstance(since, timedelta):
         return {cluster: present - since for cluster, present in presents.items()}
     return since

@@ -147,7 +147,10 @@ FROM t WHERE event_type = 'broker_state' AND {_VALID} AND ts >= {{since}}
 
 
 def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> tuple[list[Row], dict[str, int]]:
-    """The last progress row of each source in a change with what watchers were told of late, and `Progress.led`."""
+    """Return the last progress row of each source and recent broker states from watchers; also `Progress.led`.
+
+    They are read from the files of `change`, or from the whole table if it names no files.
+    """
     names = ["cluster", "source_id", "broker_id", "detail"]
     if change.files is None:
         stated = query(table, _STATED.format(since=instant(now - timedelta(seconds=HEARD_S))))

@@ -42,7 +42,7 @@ class Verdict:
 
 
 def verdict(record: ClusterRecord, limits: Limits, now: datetime) -> Verdict:
-    """What is known of a cluster at the moment `now` of the wall clock (aware)."""
+    """Return the verdict on a cluster at the moment `now` of the wall clock, which must have a time zone."""
     first = judged(record, limits, now)
     said = [
         Line(record.cluster, "judged", first.state, first.text),

@@ -29,11 +29,11 @@ def rotated_name(name: str, live: str) -> RotatedName:
 def oldest_first(
     names: Sequence[RotatedName], first_time: Callable[[int], float], last: Callable[[], float]
 ) -> list[int]:
-    """The positions of files, the oldest first; `last` is the first time of the live file, which comes after all.
+    """Return the positions of `names`, the oldest file first; `last` returns the first time of the live file.
 
-    The least number is the newest file (log4j 1, logrotate), unless first times rise more often the other way round
-    (log4j2 with fileIndex=max): a clock that was set back, or an hour that came twice, is outvoted. Files whose names
-    cannot be compared lie by their first times.
+    The least number is the newest file (log4j 1, logrotate) or the oldest one (log4j2 with fileIndex=max). The order
+    in which first times rise more often is taken, so that one clock that was set back does not decide. Files are
+    sorted by first time if their names cannot be compared.
     """
     positions = range(len(names))
     if len(names) < 2:

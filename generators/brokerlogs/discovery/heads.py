@@ -24,7 +24,7 @@ _HEADER = re.compile(
 
 
 def first_bytes(path: Path) -> bytes:
-    """The first bytes of a file, read again once it was written to; empty where it cannot be read."""
+    """Return the first bytes of a file, cached until the file changes; empty if it cannot be read."""
     try:
         stat = path.stat()
     except OSError:

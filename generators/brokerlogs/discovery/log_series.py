@@ -28,9 +28,10 @@ _TIME = re.compile(
 
 
 class Entry(NamedTuple):
-    """A file as a listing shows it; `key` are device and inode, `offered` is False for a file that was not named.
+    """A file as a listing shows it.
 
-    `number` is that in its name, 0 of the live file where the least number is the newest, -1 where it says nothing.
+    `key`: device and inode. `offered`: False for a file that was not named. `number`: the number in the file name, -1
+    if the name has none. The live file has number 0 if the least number is the newest file, else -1.
     """
 
     path: Path

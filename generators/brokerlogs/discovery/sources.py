@@ -130,7 +130,11 @@ def _nothing_but(path: Path, reason: str) -> Source:
 def _groups(
     folder: Path, members: list[str], whole: bool, messages: list[str]
 ) -> tuple[dict[tuple[str, bool], list[str]], list[tuple[str, str]], list[str]]:
-    """Files by live name and by whether numbers stand before the suffix, packed files with a reason, other names."""
+    """Return files grouped by live name, packed files with the reason to skip them, and names that are no logs.
+
+    A group's key is the live name and True if numbers stand before the suffix. Reasons to skip other files are appended
+    to `messages`.
+    """
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
     packed, others = list[tuple[str, str]](), list[str]()
     stems = {name: live_name(name) for name in members}
@@ -167,7 +171,7 @@ def _named_broker(folder: Path, files: list[str]) -> int | None:
 
 
 def _source_id(series: Series, broker: int | None, *, dumped: bool) -> str:
-    """The same in every call, whatever else is in it: by broker, else by host and path."""
+    """Return a source id that is the same in every call: from the broker if it is known, else from host and path."""
     if dumped and is_dump_name(series.live):
         return file_name(series.live)
     if broker is not None:

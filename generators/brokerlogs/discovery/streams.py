@@ -23,7 +23,7 @@ _PIECE = 8 << 20
 
 
 def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
-    """The pattern of a container's name, as it stands before the lines of a stream that begins so; None without one."""
+    """Return the pattern of container names in front of the lines of a stream that begins with `head`, or None."""
     return next((prefix for prefix in _PREFIXES if prefix.match(head.lstrip())), None)
 
 

@@ -89,7 +89,7 @@ class PartitionStates:
         self.state, self.leos = state, leos
 
     def _room(self, size: int) -> tuple[Any, Any]:
-        """Both arrays with room for `size` places; names may come one by one, so half of it is spare at first."""
+        """Return both arrays with `size` places; twice as many are allocated, because new names may come one by one."""
         start = len(self.state)
         if self._spare is not None and len(self._spare[0]) >= size and start and self._owns_spare():
             state, leos = self._spare

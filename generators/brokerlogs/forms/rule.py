@@ -1,4 +1,4 @@
-"""One way in which lines may come, and how such a line is written in a pattern that the scanner reads."""
+"""A rule that rewrites lines of one known form into a layout that the scanner reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as log lines print them, as Kafka's stock pattern has them."""
+"""Rewriting of the times in log lines into the format of Kafka's stock pattern."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ class Translation:
         return f"{count} lines in a layout that is not known, the first: {masked_line(first)}" if count else None
 
     def _stock(self, lines: bytes) -> bytes:
-        """Lines in the stock pattern without what stands between level and message, or behind the logger."""
+        """Remove padding after the level, thread names and line numbers from lines in the stock pattern."""
         buf = np.frombuffer(lines, np.uint8)
         starts, ends = _bounds(lines)
         blank = [_at(buf, starts, ends, offset) == 32 for offset in (30, 31, 32)]

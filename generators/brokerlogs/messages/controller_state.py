@@ -145,8 +145,11 @@ class ControllerLogState:
             )
 
     def _commit_fields(self, line: Line) -> dict[str, Any]:
-        """Columns `committed` and `controller_epoch`: what the active controller prints is not committed yet, the
-        printed log is."""
+        """Return the columns `committed` and `controller_epoch` for the rows of a line.
+
+        The active controller prints a change before it is committed. A record of the printed metadata log is committed,
+        except while `uncommitted` is True.
+        """
         if line.broker == METADATA_LOG:
             return {"committed": int(not self.uncommitted)}
         return {"committed": None if self.active is None else int(not self.active), "controller_epoch": self.epoch}
@@ -154,8 +157,10 @@ class ControllerLogState:
     def broker_state(
         self, line: Line, broker: int, state: str, epoch: int | None, events: EventBuilder, *, own_report: bool = False
     ) -> None:
-        """A state of a broker as a controller or (`own_report`) the broker itself prints it; without `epoch` that of
-        its registration."""
+        """Append a state of a broker that a controller, or with `own_report` the broker itself, has printed.
+
+        Without `epoch` the row has the broker epoch that was printed last.
+        """
         if epoch is not None:
             self.brokers[broker] = epoch
         append_row(

@@ -63,7 +63,7 @@ def note_shown(shown: Shown, logger: str, message: str, ts: int) -> None:
 
 
 def covers(shown: Shown, since: np.ndarray) -> pa.Array:
-    """For each of these times the kinds shown by then; both in the same unit."""
+    """Return a list for each time in `since`: the kinds of evidence shown up to it; `shown` has the same time unit."""
     kinds = sorted(shown, key=lambda kind: (shown[kind], KINDS.index(kind)))
     known = np.searchsorted([shown[kind] for kind in kinds], since, side="right")
     return pa.array([kinds[:n] for n in range(len(kinds) + 1)], pa.list_(pa.string())).take(pa.array(known))

@@ -38,7 +38,10 @@ def _truncating(broker: BrokerLogState, line: Line, match: re.Match[str], events
 
 
 def _below_hw(broker: BrokerLogState, line: Line, place: int, hw: int, events: EventBuilder) -> None:
-    """A follower with this HW, and a log that reaches as far at least: nothing else tells of it before Kafka 2.6."""
+    """Append a `follower` row with this HW, and with a log end offset that is the HW, because it is not lower.
+
+    Before Kafka 2.6 no other line shows the HW of a follower that truncates.
+    """
     if broker.wanted(place):
         append_row(events, "follower", line, level=line.level, place=place, replica_id=line.broker, leo=hw, hw=hw)
 

@@ -161,7 +161,7 @@ class RareLines:
     def _report_unknown(self, logger: str, message: str, line: Line, events: EventBuilder) -> bool:
         """Append a `lost` row for a line that was not understood.
 
-        Returns False where it is two lines in one, of which the first was cut off.
+        Returns False if a cut-off line and the next line are joined in it.
         """
         torn = _TWO_LINES.search(message) is not None
         shape = _TORN_DETAIL if torn else f"{NOT_UNDERSTOOD}{self._count(logger, message)}"

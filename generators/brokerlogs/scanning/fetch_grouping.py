@@ -114,7 +114,10 @@ def _level_at(lines: Array, n: int, i: int, state: Any, last: bool) -> tuple[int
 
 @compiled
 def _greatest_number(lines: Array, n: int, i: int, decision: Any, state: Any, last: bool) -> int:
-    """The greatest `%sn` up to line i, UNDECIDED while lines may still come; decides what is lost before line i."""
+    """Return the greatest `%sn` up to line i, UNDECIDED if the count of lost lines needs lines that are still to come.
+
+    Sets `decision.lost` to the number of lines lost before line i, and `decision.start` if the numbers begin again.
+    """
     line, greatest = lines[i], state.number
     if line.number < 0:
         if line.kind == BROKEN and greatest < 0 and not state.broken and line.ts >= 0:

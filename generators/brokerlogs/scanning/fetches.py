@@ -68,7 +68,7 @@ def _same_fetch(buf: Array, lines: Array, hw: int, skipped: int, recorded: int) 
 
 @compiled
 def _latest_fetch_ms(lines: Array, hw: int, state: Array) -> int:
-    """Until when (ms) the RECORDED line of the fetch that moved the HW may come."""
+    """Return the latest time (ms) of a RECORDED line that may belong to the fetch that moved the HW."""
     place = state[lines[hw].place]
     stalls = place.members > 1 and lines[hw].ts - place.changed > FETCH_MS
     return int(lines[hw].ts + (STALL_MS if stalls else FETCH_MS))

@@ -56,10 +56,10 @@ def _header(buf: Array, start: int, end: int, line: Any) -> tuple[int, int, int]
 
 @compiled
 def scan(buf: Array, ends: Array, lines: Array, names: Names, first: int, known_places: int) -> int:
-    """Fill `lines` from line `first` of `buf` on; the lines end, at a newline, at `ends`.
+    """Fill `lines` from line `first` of `buf` on; `ends` has the position of each line's newline.
 
-    Returns the number of lines done: fewer than there are where a hash index is full, which then has to be widened.
-    Places up to `known_places` were known before this piece.
+    Returns the number of lines done. It is less than `ends.size` if a hash index is full; widen the index and call
+    again. `known_places` is the number of places known before this piece.
     """
     counts = names.counts
     start = ends[first - 1] + 1 if first else 0

@@ -60,9 +60,10 @@ class Checkpoints:
         return states
 
     def keep_names(self, sources: list[Source]) -> list[str]:
-        """Give these sources the names under which their files were read before; returns messages on others.
+        """Give these sources the ids under which their files were read before; return messages on other brokers.
 
-        A name by path stays where the broker becomes known later; files that say another broker are another source.
+        A source keeps an id made from its path even if its broker becomes known later. If files read as one broker now
+        name another broker, they get the id of the other broker.
         """
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
@@ -99,7 +100,7 @@ class Checkpoints:
         return {self.app_id(name): version for name, version in versions.items()}
 
     def mark_committed(self, source_ids: list[str]) -> None:
-        """Mark the versions just written as committed, and delete what they need no more."""
+        """Mark the versions just written as committed, and delete the files that are no longer needed."""
         for path in self._forgotten:
             self._fs.delete_file(path)
         self._forgotten.clear()

@@ -1,7 +1,7 @@
-"""Runs of unchanged fetches as one row: the rows inside a run go, and the row after them has their number in `repeats`.
+"""Runs of unchanged fetches as one row: rows inside a run are dropped, the row after them counts them in `repeats`.
 
-A replica that has nothing to fetch asks again and again, and full TRACE prints each fetch. Such a row may be left out
-where no table changes without it; `FetchRuns` has the rules, each with what of the reconstruction requires it.
+A replica that has nothing to fetch sends a request again and again, and full TRACE prints each of them. A row may be
+dropped if no table changes without it. `FetchRuns` has the rules, each with the reason why the reconstruction needs it.
 """
 
 from __future__ import annotations

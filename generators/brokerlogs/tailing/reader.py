@@ -85,7 +85,7 @@ class SeriesReader:
 
     @property
     def reading(self) -> Identity | None:
-        """The file that it reads on as that grows."""
+        """The file that this reader follows as the file grows; None if it was not found in the last listing."""
         return self._files.end if self._files.located else None
 
     def take_messages(self) -> list[str]:

@@ -57,7 +57,10 @@ def last_message(digests: Digests) -> int:
 
 
 class Stretch:
-    """The lines told by one source, in order; only grows at its end, and forgets its beginning beyond REMEMBERED."""
+    """Digests of the lines that were already reported from one source, in order.
+
+    Lines are added at the end. The last REMEMBERED lines are always kept, older ones may be dropped.
+    """
 
     def __init__(self, digests: Digests | None = None, first: int = 0, starts: Sequence[int] = ()) -> None:
         self._digests = np.zeros(0, np.int64) if digests is None else digests
