@@ -83,7 +83,7 @@ class About(Enum):
     BROKERS = "partitions, because of brokers that are missing"
     SOURCES = "telemetry sources"
     CLUSTER = "a cluster as a whole"
-    CHANNEL = "a channel of notifications, and no cluster"
+    CHANNEL = "a notification channel, not a cluster"
 
 
 @plain(frozen=True)

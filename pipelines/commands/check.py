@@ -34,7 +34,9 @@ def check(
     ] = "check",
     since_last: Annotated[
         bool,
-        typer.Option("--since-last/--now", help="What is new since the last check of that name, or the present only."),
+        typer.Option(
+            "--since-last/--now", help="Print what is new since the last check of NAME, or only what fires now."
+        ),
     ] = True,
     fail_on_alert: FailOnAlert = None,
     fail_on_check: FailOnCheck = False,
@@ -43,7 +45,7 @@ def check(
         typer.Option(
             "--gx",
             metavar="DIR",
-            help="Keep how suites of your own came out there: a project of Great Expectations, with validation results "
+            help="Write the results of your own suites to DIR, a project of Great Expectations with validation results "
             "(JSON) and Data Docs.",
         ),
     ] = None,

@@ -158,7 +158,7 @@ def _judged(loss: Row) -> Iterator[str]:
     if missing := _evidence(loss).get("missing"):
         yield "missing: " + ", ".join(map(str, missing))
     if (loss["revision"] or 1) > 1:
-        yield f"revision {loss['revision']}: what came late changed the verdict"
+        yield f"revision {loss['revision']}: telemetry that came late changed the verdict"
 
 
 def _term(loss: Row, rows: Sequence[Row]) -> list[Row]:

@@ -255,7 +255,7 @@ class SeriesReader:
             return self._enter(choice.entry, entries, limit, older=choice.older, listed=entries is not kept)
         self.blocked = files.blocked
         if not self.blocked and files.take_rest_is_gone(entries):
-            self._missing = "the file with the ones after those told last went before it was read to its end"
+            self._missing = "a log file was removed before it was read to its end"
         if files.end is not None and not files.located and not self.blocked and self._only is None:
             return self._on_lost_end(entries, limit)
         return False
