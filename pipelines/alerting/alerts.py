@@ -6,16 +6,20 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
 from pipelines.alerting.conditions import Condition, asking
 from pipelines.alerting.episodes import Episode, episodes
-from pipelines.alerting.evidence import Evidence, in_microseconds
+from pipelines.alerting.evidence import SCHEMAS, Evidence, in_microseconds
+from pipelines.alerting.incidents import brokers_of
 from pipelines.alerting.lasting import RULES as LASTING
 from pipelines.alerting.outbox import latest
 from pipelines.alerting.restarts import controlled_restarts
 from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import NOT_KNOWN, AlertState
 from pipelines.lake.queries import microseconds
+from pipelines.verdict import words
 from pipelines.verdict.sources import Wait
 
 
@@ -68,17 +72,35 @@ def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:
 
     It is the last lasting state of that partition or replica. Times are microseconds.
     """
-    lasting = {rule.name for rule in LASTING}
     rows = {
         (c.rule, *(c.facts[name] for name in _WHO)): {
             "rule": c.rule, "ts": c.facts["first"], "ended": None if c.facts["open"] else c.facts["last"],
             **{name: c.facts[name] for name in (*_WHO, "rank", "missing", "reason")},
         }
         for episode in found
-        if episode.conditions[0].rule in lasting and any(c.facts["open"] for c in episode.conditions)
+        if episode.conditions[0].rule in _LASTING and any(c.facts["open"] for c in episode.conditions)
         for c in sorted(episode.conditions, key=lambda c: c.first)
     }  # fmt: skip
     return list(rows.values())
 
 
+def told_states(firing: Iterable[AlertState], health: pa.Table) -> pa.Table:
+    """Return `carried` of the alerts of what lasts, by what was told of them alone."""
+    ids = {tuple(row[n] for n in _PLACE): row["topic_id"] for row in health.select([*_PLACE, "topic_id"]).to_pylist()}
+    rows = []
+    for state in firing:
+        missing, cluster = sorted(brokers_of(state)), state.labels["cluster"]
+        for item in (state.present if state.rule in _LASTING else ()) or ():
+            topic, _, number = item.rpartition("-")
+            rows.append({
+                "cluster": cluster, "topic": topic, "topic_id": ids.get((cluster, topic, int(number))) or "",
+                "partition": int(number), "replica": missing[0] if "sync" in RULES[state.rule].needs else -1,
+                "rule": state.rule, "ts": state.first_ts, "rank": -3, "missing": missing,
+                "reason": f"{NOT_KNOWN} {words.clock(state.last_ts)}: its rows are not kept any more",
+            })  # fmt: skip
+    return pa.Table.from_pylist(rows, SCHEMAS["carried"])
+
+
+_PLACE = ("cluster", "topic", "partition")
+_LASTING = {rule.name for rule in LASTING}
 _WHO = ("cluster", "topic", "topic_id", "partition", "replica")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,13 +11,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.alerting.alerts import carried_states, conditions, group_conditions, waits
-from pipelines.alerting.episodes import states
-from pipelines.alerting.evidence import SCHEMAS
+from pipelines.alerting.alerts import carried_states, conditions, group_conditions, told_states, waits
+from pipelines.alerting.conditions import SECOND, Condition
+from pipelines.alerting.episodes import Episode, states
+from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
-from pipelines.alerting.outbox import Note, continued, kept, latest, news, settled, written
+from pipelines.alerting.outbox import Note, continued, kept, latest, news, not_covered, settled, written
 from pipelines.alerting.reading import Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
@@ -31,6 +32,8 @@ from pipelines.verdict import words
 from schemas import incidents
 
 _log = logging.getLogger("hwmark.alerting")
+OF_ANOTHER_S = 3_600
+"""For so long a rule that is off here is taken to be judged by another evaluator, with settings of its own."""
 
 
 def evaluate(
@@ -116,17 +119,31 @@ def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0)
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
     """Return the rows to write and the next step: the same however often and whenever it is asked."""
-    each = conditions({**seen.evidence, "fired": _firing_sources(stored)}, rules, now, seen.blind)
-    found = group_conditions(each, rules, stored)
-    present = continued(states(found, rules.severities), stored)
-    evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
-    present += kept(stored, present, lambda state: _not_known(state, seen, evaluated))
-    lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
-    present = settled(present, stored, lasts_s, _notes(seen, stored), now)
+    evidence = {**seen.evidence, "fired": _firing_sources(stored)}
 
+    def found_in(evidence: Evidence) -> tuple[list[Condition], list[Episode], list[AlertState]]:
+        each = conditions(evidence, rules, now, seen.blind)
+        found = group_conditions(each, rules, stored)
+        return each, found, continued(states(found, rules.severities), stored)
+
+    each, found, present = found_in(evidence)
     looked_at = {
         (key.partition(" ")[0], cluster): at for key, one in before.clocks.items() for cluster, at in one.items()
     }
+    judged = {n for n, one in rules.settings.items() if one.enabled and not set(RULES[n].needs) & seen.blind.keys()}
+    if not before.clocks:  # the last step is lost, and with it what lasts and began before the rows that are kept
+        left = [
+            one
+            for one in not_covered(stored, present)
+            if one.rule in judged and one.labels.get("cluster") in seen.clocks
+        ]
+        if carried := told_states(left, evidence["health"]):
+            each, found, present = found_in(evidence | {"carried": carried})
+    present += kept(stored, present, lambda state: _not_known(state, seen, looked_at, judged))
+    lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
+    present = settled(present, stored, lasts_s, _notes(seen, stored), now)
+
+    evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}
 
     def was_over(state: AlertState) -> bool:
@@ -139,14 +156,10 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
 
     noted = pc.max(seen.handled["written_at"]).as_py()
     new = written(news(present, stored, was_over), stored, now, noted)
-    blind = [name for name in RULES if set(RULES[name].needs) & seen.blind.keys()]
-    unseen = [row for row in before.carried if row["rule"] in blind]
-    clocks = {
-        rules.key(name): evaluated[name] if name in blind else seen.clocks
-        for name, one in rules.settings.items()
-        if one.enabled
-    }
-    carried = [*carried_states(found), *unseen]
+    carried_on = [row for row in before.carried if row["rule"] not in judged]
+    clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
+    clocks |= {rules.key(name): seen.clocks for name in rules.settings if name in judged}
+    carried = [*carried_states(found), *carried_on]
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
 
@@ -162,17 +175,24 @@ def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
 
 
-def _not_known(state: AlertState, seen: Reading, evaluated: Mapping[str, Mapping[str, int]]) -> str | None:
-    """Since when it is not known whether an alert is over, and why; None where it is known."""
+def _not_known(
+    state: AlertState, seen: Reading, looked_at: Mapping[tuple[str, str], int], judged: Collection[str]
+) -> str | None:
+    """Since when it is not known whether an alert is over, and why; None where it is known, empty for now."""
     cluster = state.labels.get("cluster", "")
     needs = RULES[state.rule].needs if state.rule in RULES else ()
-    at = evaluated.get(state.rule, {}).get(cluster)
-    since = words.clock(state.last_ts if at is None else moment(at))
+    at = looked_at.get((state.rule, cluster), microseconds(state.last_ts))
+    since = words.clock(moment(at))
     for name in needs:
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
+    if state.rule not in judged:
+        return f"{since}: the rule is off" if seen.clocks.get(cluster, at) > at + OF_ANOTHER_S * SECOND else ""
     if {"disagreements", "gaps"} & set(needs) and state.first_ts < seen.kept_from.get(cluster, state.first_ts):
         return f"{since}: its rows are not kept any more"
+    of = seen.evidence["reported"].filter(pc.field("cluster") == cluster)["source_id"].to_pylist()
+    if "reported" in needs and cluster in seen.clocks and (not of or state.names - {*of}):
+        return f"{since}: its reports are not kept any more"
     return None
 
 

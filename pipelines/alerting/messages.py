@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, LABELLED, RECORDING_ENDED, AlertState, listed
+from pipelines.alerting.state import END, LABELLED, NOT_KNOWN, RECORDING_ENDED, AlertState, listed
 from pipelines.verdict import words
 
 LABELLED_TOPICS = 1000
@@ -17,6 +17,8 @@ def summary(conditions: Sequence[Condition], over: Sequence[str] = ()) -> str:
     """Return the sentence of an alert's conditions, with the items that are `over`; it changes only as the facts do."""
     sentence, cluster = RULES[conditions[0].rule].sentence(conditions), conditions[0].cluster
     sentence += f"; no longer: {words.listed(over)}" if over else ""
+    not_known = [str(c.facts["reason"]) for c in conditions if c.open and NOT_KNOWN in str(c.facts.get("reason"))]
+    sentence += f"; {not_known[0]}" if not_known else ""
     return f"{cluster}: {sentence}" if cluster else sentence
 
 

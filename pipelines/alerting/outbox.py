@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, AlertState
+from pipelines.alerting.state import END, NOT_KNOWN, AlertState
 
 HANDLED, WITHDRAWN = "handled", "withdrawn"
 
@@ -158,21 +158,24 @@ def _is_about(state: AlertState, cluster: str, alert: str) -> bool:
     return state.labels.get("cluster") == cluster and alert == state.alert_id
 
 
+def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> list[AlertState]:
+    """Return the alerts that fire by what is stored, and are not found at present."""
+    covered = {state.episode for state in present}
+    return [state for state in latest(stored).values() if state.firing and state.episode not in covered]
+
+
 def kept(
     stored: Iterable[AlertState], present: Iterable[AlertState], why: Callable[[AlertState], str | None]
 ) -> list[AlertState]:
     """Return the firing alerts whose end nothing shows; `why` returns what is not known, None if the alert is over."""
-    covered = {state.episode for state in present}
-    left = [state for state in latest(stored).values() if state.firing and state.episode not in covered]
-    reasons = [(state, why(state)) for state in left]
+    reasons = [(state, why(state)) for state in not_covered(stored, present)]
     return [
-        state if _NOT_KNOWN in state.summary else replace(state, summary=f"{state.summary}{_NOT_KNOWN} {words}")
+        replace(state, summary=f"{state.summary}; {NOT_KNOWN} {words}")
+        if words and NOT_KNOWN not in state.summary
+        else state
         for state, words in reasons
         if words is not None
     ]
-
-
-_NOT_KNOWN = "; not known since"
 
 
 def news(

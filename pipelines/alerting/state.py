@@ -18,6 +18,8 @@ _COMMA = ",\N{NO-BREAK SPACE}"
 _MORE = re.compile(r" and [\d,]+ more$")
 RECORDING_ENDED = "recording ended"
 """The END of what lasted as its recording ended."""
+NOT_KNOWN = "not known since"
+"""Is said of what fires and of which nothing shows whether it is over."""
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
 END = "end"

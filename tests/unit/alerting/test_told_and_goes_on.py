@@ -10,7 +10,16 @@ from pipelines.alerting.evaluate import evaluate
 from pipelines.alerting.lookup import read_states
 from pipelines.alerting.step import Told, untold
 from pipelines.lake.lake import Lake
-from schemas import brokers, hw_regressions, notes, partition_health, partition_hw, replication_events
+from schemas import (
+    brokers,
+    cluster_minute,
+    hw_regressions,
+    notes,
+    partition_health,
+    partition_hw,
+    replica_sync,
+    replication_events,
+)
 from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import PLACE, freeze, health, no_counts, progress, put
@@ -215,3 +224,68 @@ def test_a_note_by_a_clock_ahead_ends_no_loss_that_is_told_after_it(lake):
     health(lake, 130)
     assert told(evaluate(lake, now=at(130))) == [("loss", "firing")]
     assert told(evaluate(lake, now=at(140))) == [("loss", "firing")]
+
+
+def test_a_rule_that_one_evaluator_has_off_ends_nothing_that_another_told(lake, tmp_path):
+    off = tmp_path / "alerts.toml"
+    off.write_text("[under_min_isr]\nenabled = false\n")
+    put(lake, partition_hw, freeze(0))
+    health(lake, 400)
+    fires = one(lake, 400)
+    health(lake, 460)
+    assert one(lake, 460, rules_file=off).says_the_same(fires)
+    health(lake, 460 + DAY)
+    assert (
+        one(lake, 460 + DAY, rules_file=off).summary
+        == f"{fires.summary}; not known since {clocked(400)}: the rule is off"
+    )
+    put(lake, partition_hw, freeze(500) | {"partition": 7}, freeze(900, "thaw") | {"partition": 7})
+    assert one(lake, 470 + DAY, rules_file=off).firing
+    evaluate(lake, now=at(480 + DAY))
+    states = read_states(Lake(lake))
+    assert [s.summary for s in states if s.firing and s.names == {"orders-0"}][-1] == fires.summary
+    assert any(s.firing and "orders-7" in s.names for s in states), "what began and ended meanwhile"
+
+
+def clocked(seconds):
+    return f"{at(seconds):%Y-%m-%d %H:%M:%S} UTC"
+
+
+@pytest.mark.parametrize("rule", ["under_min_isr", "out_of_sync"])
+def test_rows_that_retention_took_with_the_last_step_end_nothing_and_later_ones_do(lake, rule):
+    table, begins, ends = {
+        "under_min_isr": (partition_hw, freeze(0), freeze(11 * DAY, "thaw")),
+        "out_of_sync": (replica_sync, behind(0), behind(11 * DAY, state="in_sync")),
+    }[rule]
+    put(lake, table, begins)
+    health(lake, 700)
+    fires = one(lake, 700)
+    put(lake, table, mode="overwrite")
+    put(lake, cluster_minute, {"cluster": "c", "minute": at(9 * DAY)})
+    health(lake, 10 * DAY)
+    (Path(lake) / "_alerts/step.json").unlink()
+    for _ in range(2):
+        goes_on = one(lake, 10 * DAY)
+        assert (goes_on.episode, goes_on.firing) == (fires.episode, True)
+        assert goes_on.summary.startswith(f"{fires.summary}; not known since ")
+    put(lake, table, ends)
+    health(lake, 12 * DAY)
+    assert one(lake, 12 * DAY).summary == fires.summary
+    assert told(read_states(Lake(lake)))[-1] == (rule, "resolved")
+
+
+def behind(seconds, **more):
+    return PLACE | {
+        "ts": at(seconds), "replica_id": 2, "state": "out_of_sync", "leader_epoch": 1, "reason": "silent", **more
+    }  # fmt: skip
+
+
+def test_reports_that_retention_took_with_the_last_step_end_no_silence(lake):
+    health(lake, 0)
+    events(lake, progress(0))
+    fires = one(lake, 400)
+    put(lake, replication_events, progress(9 * DAY, "broker-2/server.log") | {"topic": None}, mode="overwrite")
+    (Path(lake) / "_alerts/step.json").unlink()
+    (goes_on,) = (a for a in evaluate(lake, now=at(9 * DAY)) if a.rule == "stale_source")
+    assert (goes_on.episode, goes_on.firing) == (fires.episode, True)
+    assert "not known since" in goes_on.summary
