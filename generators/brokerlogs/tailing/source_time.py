@@ -53,7 +53,7 @@ class SourceTime:
         return self._rows(stamps, shown) if len(stamps) > 1 else []
 
     def rows_up_to(self, ts: int, shown: Shown) -> list[pa.Table]:
-        """Return progress rows up to `ts` (us), or to the last row if it is later; none if that time is told already."""
+        """Return progress rows up to `ts` (us), or to the last row if it is later; none if that was told already."""
         ts = max(ts, self.max_ts)
         return self._rows(np.unique(np.append(quiet_seconds(self.max_ts or ts, ts), ts)), shown)
 
