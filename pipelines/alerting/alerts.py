@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from pipelines.alerting.conditions import Condition, asking
+from pipelines.alerting.controllers import RULES as CONTROLLERS
 from pipelines.alerting.episodes import Episode, episodes
 from pipelines.alerting.evidence import SCHEMAS, Evidence, in_microseconds
 from pipelines.alerting.incidents import brokers_of
@@ -102,5 +103,5 @@ def told_states(firing: Iterable[AlertState], health: pa.Table) -> pa.Table:
 
 
 _PLACE = ("cluster", "topic", "partition")
-_LASTING = {rule.name for rule in LASTING}
+_LASTING = {rule.name for rule in (*LASTING, *CONTROLLERS)}
 _WHO = ("cluster", "topic", "topic_id", "partition", "replica")

@@ -66,6 +66,7 @@ _REPLICA = (
     "'replica': %s}"
 )
 _WHO = _REPLICA % "-1"
+SPELLS = _SPELLS.format(who=_REPLICA % "p.replica", watcher=WATCHER, polled=POLLED)
 _SAME = (
     "p.cluster = h.cluster AND p.topic = h.topic AND p.topic_id IS NOT DISTINCT FROM h.topic_id "
     "AND p.partition = h.partition"
@@ -158,9 +159,7 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
         alone = getattr(settings, "one_replica_s", settings.for_s)
         least = min(settings.for_s, alone) * SECOND
-        who = _REPLICA % "p.replica"
-        spells = _SPELLS.format(who=who, watcher=WATCHER, polled=POLLED)
-        for row in evaluation.ask(marks + spells, lasting=least, rule=name):
+        for row in evaluation.ask(marks + SPELLS, lasting=least, rule=name):
             lasts = (alone if len(row["assigned"] or ()) == 1 or row["closed"] else settings.for_s) * SECOND
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())

@@ -18,6 +18,7 @@ from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
+from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, add_answer
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
@@ -25,6 +26,7 @@ from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
+from schemas.event_types import QUORUM, by_watcher
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -151,9 +153,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         return tables.rows(name, {} if anew else since_each)
 
     of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()
-    each = {tuple(row.values()): row for row in (*before.restarts, *of_brokers)}.values()
     first = {cluster: microseconds(at) for cluster, at in starts(before.clocks, history.silver_s).items()}
-    restarts = [row for row in each if row["ts"] >= first.get(row["cluster"], 0)]
+    restarts = _of_brokers(row for row in (*before.restarts, *of_brokers) if row["ts"] >= first.get(row["cluster"], 0))
     known = clocks.keys() | bronze.clusters
     blind = tables.attempt(
         brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), list[dict[str, Any]]()
@@ -172,7 +173,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         carried=[
             row
             for row in before.carried
-            if not anew or row["rule"] == "offline" or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
+            if not anew
+            or {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
+            or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
         ],
         blind_watchers=blind if rules.of(WATCHER_CUT_OFF).enabled else (),
         reported=[vars(one) for one in sources.reported if one.cluster in known],
@@ -191,6 +194,19 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     after = replace(before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={})
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
+
+
+def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the states that logs tell, and what watchers were told of the controllers, without repeats."""
+    logged, told = dict[tuple[Any, ...], dict[str, Any]](), dict[str, list[Answer]]()
+    for row in rows:
+        if row["detail"].startswith(QUORUM):
+            add_answer(told.setdefault(row["cluster"], []), (row["ts"], row["detail"]))
+        elif not by_watcher(row["detail"]):
+            logged[tuple(row.values())] = dict(row)
+    names = SCHEMAS["broker_states"].names
+    of_controllers = [(cluster, ts, CONTROLLERS, None, said) for cluster, each in told.items() for ts, said in each]
+    return [*logged.values(), *(dict(zip(names, row, strict=True)) for row in of_controllers)]
 
 
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from schemas import (
     replica_sync,
     replication_events,
 )
-from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import PLACE, freeze, health, no_counts, progress, put
 from tests.unit.alerting.test_told_once import DAY, elected, events, fall, told, written_by_a_job
@@ -169,6 +169,61 @@ def test_controllers_of_a_recording_that_ended_are_history(lake):
     committed_at(lake, 0, at(200))
     assert one(lake, 210).firing
     assert one(lake, 300 + DAY).labels["end"] == "recording ended"
+
+
+NO_SPARE = f"{QUORUM}: 3 voters, 2 caught up, without 3, {NONE_TO_SPARE}"
+WELL = f"{QUORUM}: 3 voters, 3 caught up"
+
+
+def quorum_told(lake, *told):
+    """What a watcher was told of the controllers: (second, detail)."""
+    row = {"event_type": "broker_state", "replica_id": 1, "level": 1}
+    events(lake, *(progress(ts, "watch/a/broker-1", detail, ts) | row for ts, detail in told))
+
+
+def rows_of(lake, rule):
+    states = sorted(read_states(Lake(lake)), key=lambda s: (s.first_ts, not s.firing))
+    return [(s.state, s.first_ts, s.last_ts) for s in states if s.rule == rule]
+
+
+@pytest.mark.parametrize(("rule", "detail"), [("no_controller", NO_CONTROLLER), ("quorum_no_spare", NO_SPARE)])
+def test_how_the_controllers_were_between_two_checks_is_told_each_time_by_itself(lake, rule, detail):
+    quorum_told(lake, (0, WELL))
+    clock(lake, 50, quorum=WELL, quorum_since=at(0))
+    evaluate(lake, now=at(50))
+    quorum_told(lake, (100, detail), (115, detail), (1900, WELL), (2500, detail), (2510, WELL), (5000, detail))
+    clock(lake, 6000, quorum=detail, quorum_since=at(5000))
+    evaluate(lake, now=at(6000))
+    over = [("firing", at(100), at(100)), ("resolved", at(100), at(1900))]
+    assert rows_of(lake, rule) == [*over, ("firing", at(5000), at(6000))]
+    quorum_told(lake, (7000, WELL), (8000, detail))
+    clock(lake, 9000, quorum=detail, quorum_since=at(8000))
+    evaluate(lake, now=at(9000))
+    again = [("resolved", at(5000), at(7000)), ("firing", at(8000), at(9000))]
+    assert rows_of(lake, rule) == [*over, ("firing", at(5000), at(6000)), *again], "no part of the one before"
+
+
+def test_where_nobody_may_look_it_is_not_known_since_when_a_controller_is_reached(lake):
+    quorum_told(lake, (100, NO_CONTROLLER))
+    clock(lake, 200)
+    fires = one(lake, 200)
+    why = f"{NOT_LOOKED_AT}: no right"
+    quorum_told(lake, (250, why), (400, why))
+    clock(lake, 500)
+    assert one(lake, 500).summary == f"{fires.summary}; not known since {clocked(250)}: {why}"
+    quorum_told(lake, (600, WELL))
+    clock(lake, 700)
+    (ended,) = (a for a in evaluate(lake, now=at(700)) if a.rule == "no_controller")
+    assert (ended.state, ended.summary, ended.last_ts) == ("resolved", fires.summary, at(600))
+
+
+def test_a_quorum_without_another_controller_says_which_one(lake):
+    quorum_told(lake, (100, NO_SPARE))
+    clock(lake, 200)
+    assert one(lake, 200).labels["brokers"] == "3"
+    quorum_told(lake, (300, NO_SPARE.replace("without 3", "without 2")))
+    clock(lake, 400)
+    assert one(lake, 400).labels["brokers"] == "2"
 
 
 def silent_watched(lake):
