@@ -147,9 +147,10 @@ class _Ingest:
         for role in self._held.values():
             role.check()
         events = current.table(self._runs)
-        versions = self._checkpoints.write(self.session.states(current))
+        states = self.session.states(current)
+        versions = self._checkpoints.write(states)
         append_round(self.lake, events, versions, self.storage_options, self.factory.options.layout)
-        self._checkpoints.mark_committed(list(current.rows))
+        self._checkpoints.mark_committed([*states])
         self.session.committed(current, events)
 
     def final_summary(self, paths: Sequence[str | Path]) -> IngestSummary:

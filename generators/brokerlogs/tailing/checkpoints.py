@@ -49,14 +49,21 @@ class Checkpoints:
         Where it is damaged, or of another version, a new incarnation with the digests that are left.
         """
         states: dict[str, dict[str, Any]] = {name: {} for name in source_ids}
-        names = list(source_ids)
+        names, looked_at = list(source_ids), set[str]()
         while names:
+            looked_at.update(names)
             versions = committed(self.lake, [self.app_id(name) for name in names], self.options)
             known = {name: version for name in names if (version := versions[self.app_id(name)]) is not None}
             self._versions |= dict.fromkeys(names, -1) | known
             self._segments |= {name: [] for name in names}
             states |= {name: self._read(name, version) for name, version in known.items()}
-            names = [_following(name) for name in known]
+            older = {
+                f"{name}{OLDER}{number}"
+                for name in known
+                for number, _ in enumerate((states[name].get("place") or {"older": ()})["older"], 1)
+            }
+            states |= {name: {} for name in older - states.keys()}  # it had no rows yet
+            names = sorted((older | {_following(name) for name in known}) - looked_at)
         return states
 
     def keep_names(self, sources: list[Source]) -> list[str]:

@@ -37,14 +37,18 @@ class FileChoice:
     file that comes next cannot be read.
     """
 
-    def __init__(self, failures: Failures, position: ReadPosition | None, only: Older | None) -> None:
+    def __init__(self, failures: Failures, position: ReadPosition | None, only: Sequence[Older] | None) -> None:
         self.failures, self._only = failures, only
         self.seen: dict[Identity, Seen] = dict(position.seen) if position else {}
         self.end: Identity | None = position.end if position else None
-        self.older: list[Older] = list(position.older) if position else []
+        self.older: list[list[Older]] = [*map(list, position.older)] if position else []
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
         self.located = self.blocked = self._has_rest = False
+        self._begun = 0
+        """How many of `only` were begun."""
+        self._last_older: Identity | None = None
+        """The file with which the older lines end that were found last."""
 
     def forget_end(self) -> None:
         """Choose among the files that are not known: what followed the line told last is gone."""
@@ -57,6 +61,8 @@ class FileChoice:
             there = {entry.key for entry in entries} | {self.end}
             for key in [key for key in self.seen if key not in there][:-GONE_KEPT]:
                 del self.seen[key]
+        while (only := self._next_only()) and (only in self.seen or only in self.examined or only == self.end):
+            self._begun += 1
         if self.end in self.seen:
             self._has_rest = self.seen[self.end].mtime_ns < 0
         found = self._is_there(entries, file)
@@ -64,7 +70,7 @@ class FileChoice:
             self.examined = {key: examined for key, examined in self.examined.items() if key == self.end}
         self.located = found
         if found:
-            self._publish()
+            self._publish(entries)
 
     def choose(self, entries: Sequence[Entry], file: OpenFile | None) -> Choice | None:
         """The next file; None where there is nothing, or it cannot be read now."""
@@ -88,7 +94,7 @@ class FileChoice:
         if self.located and all(entry.key != self.end for entry in kept):
             return None
         if self.located:
-            self._publish()
+            self._publish(kept)
         targets = self._targets(kept, file)
         entry, older = next(targets, (None, False))
         if entry and self.located and entry.key == self.end:  # it was looked at less than a second ago
@@ -109,14 +115,18 @@ class FileChoice:
         return len(readers) >= len(self.older) and all(reader.at_end for reader in readers)
 
     def take_rest_is_gone(self, entries: Sequence[Entry]) -> bool:
-        """Whether the file of older lines went before all of it was read, said once; no other file has its end."""
-        if self._only is None or self.located:
-            return False
-        key = self._only[:2] if self.end is None else None
-        gone = self._has_rest if key is None else key != (0, 0) and all(entry.key != key for entry in entries)
-        if gone:
+        """Whether a file of older lines went before all of it was read, each said once; no other has its end."""
+        key = self._next_only()
+        if not self.located and self._has_rest:
             self.end, self._has_rest = _NOWHERE, False
-        return gone
+            return True
+        if key is None or any(entry.key == key for entry in entries):
+            return False
+        self.seen[key] = Seen(0, -1, -1, "")
+        return True
+
+    def _next_only(self) -> Identity | None:
+        return self._only[self._begun][:2] if self._only and self._begun < len(self._only) else None
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""
@@ -150,12 +160,12 @@ class FileChoice:
                 older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))
         elif self.end is not None:
-            yield from ((entry, True) for entry in entries if self._is_unknown(entry))
-        elif self._only is not None:
-            yield from ((entry, False) for entry in entries if entry.key == self._only[:2] and self._is_unknown(entry))
-        else:
+            to_come = {one[:2] for one in (self._only or ())[self._begun :]}
+            yield from ((entry, True) for entry in entries if entry.key not in to_come and self._is_unknown(entry))
+        elif self._only is None:
             offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
             yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
+        yield from ((entry, False) for entry in entries if entry.key == self._next_only())
 
     def _is_unknown(self, entry: Entry) -> bool:
         examined = self.examined.get(entry.key)
@@ -163,11 +173,25 @@ class FileChoice:
             return False
         return not is_whole(entry, self.seen.get(entry.key))
 
-    def _publish(self) -> None:
+    def _publish(self, entries: Sequence[Entry]) -> None:
         """The end of what was told is found: unknown lines of files before it are older."""
         for key, examined in self.examined.items() if self._only is None else ():
-            self.older.extend(Older(*key, begin) for begin in examined.never_told)
+            for begin in examined.never_told:
+                if begin or not self._continues_older(key, entries):
+                    self.older.append([])
+                else:
+                    self.older_readers[-1].at_end = False
+                self.older[-1].append(Older(*key, begin))
             if examined.never_told:
                 self.seen[key] = examined.seen
+                self._last_older = key if examined.ends_untold else None
         if self._only is None:
             self.examined.clear()
+
+    def _continues_older(self, key: Identity, entries: Sequence[Entry]) -> bool:
+        """Whether this file follows the one that the last reader of older lines has read to its end."""
+        at = next((k for k, entry in enumerate(entries) if entry.key == key), 0)
+        before, there = entries[at - 1], entries[at]
+        has_gap = min(before.number, there.number) >= 0 and abs(before.number - there.number) > 1
+        is_read = bool(self.older_readers) and before.key == self._last_older == self.older_readers[-1].reading
+        return at > 0 and is_read and not has_gap and len(self.older_readers) == len(self.older)

@@ -110,6 +110,11 @@ class OpenFile:
             self.never_told.append(begin)
         self._noted_end = end
 
+    @property
+    def ends_untold(self) -> bool:
+        """Whether the last lines read were never told."""
+        return self._noted_end == self.offset
+
     def _advance(self, lines: bytes) -> bytes:
         self.offset += len(lines)
         self._tail_before = self._tail + lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -33,7 +33,8 @@ class ReadPosition:
     end: Identity | None
     number: int
     seen: Mapping[Identity, Seen]
-    older: tuple[Older, ...] = ()
+    older: tuple[tuple[Older, ...], ...] = ()
+    """By source of older lines the files that it reads, one after the other."""
 
     def as_json(self) -> dict[str, Any]:
         seen = [[*key, *one] for key, one in self.seen.items()]
@@ -42,13 +43,20 @@ class ReadPosition:
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> ReadPosition:
         seen = {(device, inode): Seen(*one) for device, inode, *one in fields["seen"]}
-        end, older = fields["end"], (Older(*one) for one in fields["older"])
-        return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, tuple(older))
+        end = fields["end"]
+        # Positions of before have one file for each.
+        files = (one if not one or isinstance(one[0], Sequence) else [one] for one in fields["older"])
+        older = tuple(tuple(Older(*file) for file in one) for one in files)
+        return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, older)
 
 
 class Examined(NamedTuple):
-    """A file without the line told last: the bytes at which lines never told begin, and the first one's number."""
+    """A file without the line told last: the bytes at which lines never told begin, and the first one's number.
+
+    `ends_untold`: they go up to its end.
+    """
 
     seen: Seen
-    never_told: tuple[int, ...]
-    number: int
+    never_told: tuple[int, ...] = ()
+    number: int = -1
+    ends_untold: bool = False

@@ -30,9 +30,9 @@ class SeriesReader:
 
     The file that holds the last line told is read on, then the files after it. Unknown lines of files before it are
     `older`: `older_readers` read them, those of one file before the next file is looked at, and `only` is what such a
-    reader reads. `at_end` is True when the last read found nothing more, `blocked` while a file that comes next cannot
-    be read. `retry_s` is the first delay before such a file is read again. Raises Stopped where decompression runs long
-    and `stop` returns True.
+    reader reads, which may become more. `at_end` is True when the last read found nothing more, `blocked` while a file
+    that comes next cannot be read. `retry_s` is the first delay before such a file is read again. Raises Stopped where
+    decompression runs long and `stop` returns True.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class SeriesReader:
         mine: Stretch,
         position: ReadPosition | None = None,
         *,
-        only: Older | None = None,
+        only: Sequence[Older] | None = None,
         retry_s: float = 0.0,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -58,8 +58,8 @@ class SeriesReader:
         self._missing: str | None = None
 
     @property
-    def older(self) -> list[Older]:
-        """The places of unknown lines before those that were told."""
+    def older(self) -> list[list[Older]]:
+        """The places of unknown lines before those that were told, by reader."""
         return self._files.older
 
     @property
@@ -76,7 +76,9 @@ class SeriesReader:
         """Where the next read begins; None before the first line."""
         if not self.mine.count and not self._files.seen:
             return None
-        return ReadPosition(self.mine.count, self._files.end, self._number, dict(self._files.seen), tuple(self.older))
+        return ReadPosition(
+            self.mine.count, self._files.end, self._number, dict(self._files.seen), tuple(map(tuple, self.older))
+        )
 
     @property
     def torn(self) -> int:
@@ -227,11 +229,11 @@ class SeriesReader:
             files.end, file.older = key, False
         is_asked_for = file.entry.offered and self._only is None
         if file.never_told and is_asked_for:
-            files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number)
+            files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number, file.ends_untold)
         if not file.older or not file.never_told:
             files.seen[key] = seen
         elif not is_asked_for:  # it is looked at once
-            files.examined[key] = Examined(seen, (), -1)
+            files.examined[key] = Examined(seen)
 
     # -- from file to file
 
@@ -241,8 +243,9 @@ class SeriesReader:
         kept = self.series.listing.kept(self.series)
         if kept and self._only is None and (choice := files.choose_unseen(kept, self._file)):
             return self._enter(choice.entry, kept, limit, older=choice.older, listed=False)
+        reads_older = self._only is not None or not files.older_are_told()
         try:  # of older lines no more come: a second more or less is all the same
-            entries = (self._only and kept) or self.series.listing.take(self.series)
+            entries = (reads_older and kept) or self.series.listing.take(self.series)
         except OSError as error:
             name = printable(str(error.filename or folder))
             self._files.failures.add(folder, f"{name}: cannot be listed ({error.strerror})")
@@ -273,8 +276,8 @@ class SeriesReader:
             self._missing = self._missing or f"the files between {before.path.name} and {entry.path.name} are gone"
         seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
         offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
-        if self._only is not None and end is None:
-            offset = self._only.begin
+        if self._only and end is None:
+            offset = next((only.begin for only in self._only if only[:2] == entry.key), 0)
         opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
         if not listed and not opened.is_listed_as(entry):
             self.series.listing.forget()

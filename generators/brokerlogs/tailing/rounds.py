@@ -95,4 +95,4 @@ def step(tailers: Sequence[Tailer], into: Round, stop: Callable[[], bool] = lamb
 
 def done(tailers: Sequence[Tailer]) -> bool:
     """Whether all rows there are have been taken, for good or until files grow."""
-    return all(tailer.drained and (tailer.finished or tailer.reader.at_end) for tailer in tailers)
+    return all(tailer.drained and tailer.reader.at_end for tailer in tailers)

@@ -82,9 +82,10 @@ class TailerFactory:
             tailers.append(first)
             older, readers = first.reader.older, first.reader.older_readers
             while (name := older_id(source, len(readers) + 1)) in states:
-                tailers.append(self._tailer(replace(source, source_id=name), told, states[name]))
+                older.extend([] if len(older) == len(readers) else ())
+                only = older[len(readers)]
+                tailers.append(self._tailer(replace(source, source_id=name), told, states[name], only=only))
                 readers.append(tailers[-1].reader)
-            older.extend([Older(0, 0, 0)] * (len(readers) - len(older)))
         return tailers
 
     def older_tailers(self, tailer: Tailer) -> list[Tailer]:
@@ -102,13 +103,13 @@ class TailerFactory:
         told: Told,
         state: Mapping[str, Any] | None = None,
         settings: BrokerSettings | None = None,
-        only: Older | None = None,
+        only: Sequence[Older] | None = None,
     ) -> Tailer:
         return Tailer(
             source,
             partial(self._parser, source),
             told,
-            only=only or (Older(0, 0, 0) if writer(source.source_id) != source.source_id else None),
+            only=only,
             defaults=self._defaults(source),
             settings=settings,
             state=state,
@@ -237,12 +238,10 @@ class IngestSession:
             stop.wait(max(0.0, began + PERIOD_S - monotonic()))
 
     def states(self, current: Round) -> dict[str, dict[str, Any]]:
-        """The state of each source of a round after its rows."""
-        return {
-            tailer.source.source_id: tailer.as_json()
-            for tailer in self.tailers
-            if tailer.source.source_id in current.rows
-        }
+        """The state of each source of a round after its rows, and of those whose older lines they are."""
+        names = {*current.rows, *map(writer, current.rows)}
+        named = {tailer.source.source_id: tailer for tailer in self.tailers}
+        return {name: tailer.as_json() for name, tailer in named.items() if name in names}
 
     def committed(self, current: Round, events: pa.Table) -> None:
         """Count the rows of a round that was committed as `events`."""

@@ -6,7 +6,7 @@ Rows get their numbers in the round in which they are taken (see `rounds`), from
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from time import monotonic
@@ -52,7 +52,7 @@ class Tailer:
         make_parser: Callable[[], SourceParser],
         told: Told,
         *,
-        only: Older | None = None,
+        only: Sequence[Older] | None = None,
         defaults: Mapping[str, Any] | None = None,
         settings: BrokerSettings | None = None,
         state: Mapping[str, Any] | None = None,
@@ -64,7 +64,7 @@ class Tailer:
         self.source, self.settings, self.follow = source, settings, follow
         self.siblings: list[Tailer] = []
         self.messages: list[str] = []
-        self.finished = False
+        self._finished = False
         self.limit, self._make_parser, self._open_files = chunk, make_parser, open_files
         self.time = SourceTime({}, dict(defaults or {}))
         self._heartbeat, self._flushed = Heartbeat(), False
@@ -132,6 +132,11 @@ class Tailer:
         return self._chunks.first is None
 
     @property
+    def finished(self) -> bool:
+        """Whether all there is was read, and nothing more is to come."""
+        return self._finished and self.reader.at_end
+
+    @property
     def low_watermark(self) -> int:
         """The time (us) up to which all rows are read; unbounded at the end of the files."""
         return UNBOUNDED if self.reader.at_end else max(self.parser.low_watermark, self.max_ts)
@@ -153,10 +158,11 @@ class Tailer:
         if why := self.reader.missing():
             self.missing.add_lost(why)
         if data:
+            self._finished = False
             rows = self._parse(data)
             self._heartbeat.on_lines(rows["ts"][0].value if waited and rows.num_rows else None)
             self._append_chunk(rows, read_position, before)
-        elif not self.follow and not self.finished and self.reader.at_end:
+        elif not self.follow and not self._finished and self.reader.at_end:
             self._finish()
         elif self.missing.notes and self.max_ts:
             self._flush()
@@ -197,7 +203,7 @@ class Tailer:
         if self.reader.torn:
             self.messages.append(f"{self.source.source_id}: torn last line ({self.reader.torn} bytes), left out")
         self._flush()
-        self.finished = True
+        self._finished = True
 
     def _flush(self) -> None:
         """Decide what the parser holds back for lines that might follow."""
@@ -267,7 +273,7 @@ class Tailer:
         report = self.parser.report
         if report.lines > self.report_before.lines and report.tells_nothing:
             self.missing.add_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
-        if not self.missing.notes or self._has_rows or not self.drained or not (self.finished or self.reader.at_end):
+        if not self.missing.notes or self._has_rows or not self.drained or not self.reader.at_end:
             return []
         self.parser.low_watermark, self._has_rows = max(self.parser.low_watermark, ts), True
         self.time.set(max(self.max_ts, ts))

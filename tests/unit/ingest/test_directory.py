@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from generators.brokerlogs.discovery.log_series import Series
-from generators.brokerlogs.tailing.read_position import Older, PositionLost, ReadPosition
+from generators.brokerlogs.tailing.read_position import PositionLost, ReadPosition
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
 
@@ -65,11 +65,11 @@ class Directory(RuleBasedStateMachine):
         self.readers: list[SeriesReader] = []
         for k, (position, stretch) in enumerate(states or [(None, Stretch())]):
             told.stretches.append(stretch)
-            only = Older(0, 0, 0) if k else None
+            older = self.readers[0].older if k else []
+            older.extend([] if len(older) == k - 1 else ())
+            only = older[k - 1] if k else None
             self.readers.append(SeriesReader(self.series, told, stretch, position, only=only))
         self.readers[0].older_readers = self.readers[1:]
-        older = self.readers[0].older
-        older.extend([Older(0, 0, 0)] * (len(self.readers) - 1 - len(older)))
 
     @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]))
     def poll(self, limit: int, reads: int) -> None:

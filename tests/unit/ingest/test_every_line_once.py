@@ -13,7 +13,7 @@ from generators.brokerlogs.discovery import log_file
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.failures import Failures
-from generators.brokerlogs.tailing.read_position import Older, PositionLost
+from generators.brokerlogs.tailing.read_position import PositionLost
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
@@ -92,7 +92,7 @@ def test_unknown_lines_in_a_row_are_one_older_part_of_their_file(tmp_path: Path,
     (tmp_path / "rep.log.1").write_bytes(A + B)
     reader = restarted(reader)
     assert b"".join(iter(lambda: reader.read(limit), b"")) == b""
-    assert [begin for *_, begin in reader.older] == [0]
+    assert [begin for ((*_, begin),) in reader.older] == [0]
 
 
 @pytest.mark.parametrize("limit", [50, 200, 1 << 16])
@@ -134,11 +134,11 @@ def test_older_lines_that_go_with_their_file_are_missing(tmp_path: Path, begun: 
     older = SeriesReader(reader.series, reader.told, mine, only=reader.older[0])
     assert not begun or older.read(200)
     if restart and begun:
-        older = SeriesReader(older.series, reader.told, mine, older.read_position, only=Older(0, 0, 0))
+        older = SeriesReader(older.series, reader.told, mine, older.read_position, only=[])
     other.unlink()
     older.close()
     assert (rest(older), (older.missing() or "")[:8], older.at_end) == (b"", "the file", True)
-    older = SeriesReader(older.series, reader.told, mine, older.read_position, only=Older(0, 0, 0))
+    older = SeriesReader(older.series, reader.told, mine, older.read_position, only=[])
     assert (rest(older), older.missing()) == (b"", None)
 
 
@@ -417,7 +417,7 @@ def test_a_file_that_is_not_offered_is_looked_at_once_where_the_end_is_lost(tmp_
     assert rest(reader) == C
     again = SeriesReader(Series(tmp_path, live.name), told, mine, reader.read_position)
     assert rest(again) == b""
-    assert [begin for *_, begin in again.older] == [0], "offered later, it is read"
+    assert [begin for ((*_, begin),) in again.older] == [0], "offered later, it is read"
 
 
 def test_the_next_file_waits_for_the_rest_of_a_copy_that_is_being_read(tmp_path: Path) -> None:

@@ -62,6 +62,14 @@ class Broker:
         known = {key for batch in self.batches for key in zip(*(batch[name].to_pylist() for name in KEY), strict=True)}
         self.batches.append(events.filter(pa.array([key not in known for key in keys])))
 
+    def rows(self) -> dict[str, list[dict]]:
+        """The rows of each source in the lake."""
+        rows = read_events(self.lake).sort_by([(name, "ascending") for name in KEY]).to_pylist()
+        return {
+            name: [row for row in rows if row["source_id"] == name]
+            for name in sorted({row["source_id"] for row in rows})
+        }
+
     def verdicts(self) -> list[list[tuple]]:
         """What is said of losses of all that was read at once, and of each call after the other."""
         reconstructor = Reconstructor(Rules())
@@ -87,6 +95,35 @@ def older_files(broker: Broker) -> None:
     broker.call()
     (broker.logs / "replication.log.1").write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
     broker.call()
+
+
+def test_older_files_in_a_row_are_one_source(tmp_path: Path) -> None:
+    broker, logs = Broker(tmp_path), []
+    for hour in range(1, 6):
+        logs.append(advances(f"0{hour}:00:00", 100 * hour, 100 * hour + 100))
+    broker.live.write_text(logs[4])
+    broker.call()
+    for number, text in zip((6, 4, 3, 2), logs, strict=False):
+        (broker.logs / f"replication.log.{number}").write_text(text)
+    for _ in range(2):
+        broker.call()
+    told = [sorted(row["ts"].hour for row in rows if row["event_type"] == "hw") for rows in broker.rows().values()]
+    assert told == [[5] * 10, [1] * 10, sorted([2, 3, 4] * 10)]
+
+
+def test_older_lines_of_which_no_row_tells_do_not_hide_those_after_them(tmp_path: Path) -> None:
+    """They were told again, under the same numbers, in each further call."""
+    broker, known = Broker(tmp_path), advances("02:00:00", 200, 300)
+    quiet = (
+        f"[2026-10-25 00:00:{k:02},000] INFO Shutdown completed (kafka.server.ReplicaFetcherThread)\n" for k in range(9)
+    )
+    (broker.logs / "server.properties").unlink()
+    broker.live.write_text(known + advances("03:00:00", 300, 400))
+    broker.call()
+    (broker.logs / "replication.log.1").write_text("".join(quiet) + known + advances("02:30:00", 500, 600))
+    for _ in range(3):
+        broker.call()
+    assert [sum(row["event_type"] == "hw" for row in rows) for rows in broker.rows().values()] == [20, 10]
 
 
 def damaged_position(broker: Broker) -> None:
