@@ -1,5 +1,6 @@
 """A watcher beside brokers that do what brokers do: leaders move, topics come and go, brokers hang."""
 
+import socket
 import threading
 import time
 
@@ -451,20 +452,25 @@ def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_p
         watch(options, str(tmp_path), note=print)
 
 
-def test_brokers_that_come_back_at_other_addresses_are_found_by_the_bootstrap(cluster, tmp_path, monkeypatch):
+def test_brokers_that_all_come_back_at_other_addresses_are_found_by_the_bootstrap(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr("generators.cluster.metadata_source.BOOTSTRAP_EVERY_S", 0.0)
-    with watching(cluster, tmp_path) as watcher:
+    with socket.socket() as spare:
+        spare.bind((cluster.host, 0))
+        later = spare.getsockname()
+    with watching(cluster, tmp_path, bootstrap=(cluster.bootstrap(), later)) as watcher:
         watcher.rounds(1)
+        before = {cluster.bootstrap(broker) for broker in (1, 2, 3)}
         for broker in (1, 2, 3):
             cluster.stop(broker)
         watcher.until(lambda: len(watcher.rows("ts", event_type="broker_state", detail="no_answer: refused")) > 2)
-        for broker in (2, 3):
-            cluster.brokers[broker].port = 0
-        for broker in (1, 2, 3):
+        for broker, port in ((1, later[1]), (2, 0), (3, 0)):
+            cluster.brokers[broker].port = port
             cluster.start(broker)
         watcher.rounds(2)
         watcher.rounds(3)
+        watcher.rounds(1)
     assert watcher.error is None
+    assert not before & {cluster.bootstrap(broker) for broker in (1, 2, 3)}
 
 
 def test_brokers_of_another_cluster_are_not_believed(cluster, tmp_path):

@@ -18,10 +18,10 @@ WRITER = """
 import java.util.*;
 import %s.*;
 public class Writer {
-  public static void main(String[] args) {
+  public static void main(String[] args) throws Exception {
     Logger log = LogManager.getLogger("kafka.cluster.Partition");
     Scanner in = new Scanner(System.in);
-    for (int k = 0; in.hasNextInt();) {
+    for (int k = 0; in.hasNextInt();) {%s
       for (int n = in.nextInt(); n > 0; n--) log.info("line " + k++ + " with some words that make the file grow");
       System.out.println("written");
     }
@@ -37,6 +37,20 @@ log4j.appender.file.MaxBackupIndex=50
 log4j.appender.file.layout=org.apache.log4j.PatternLayout
 log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
+DAILY1 = """
+log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.DailyRollingFileAppender
+log4j.appender.file.File={live}
+log4j.appender.file.DatePattern='.'yyyy-MM-dd-HH-mm-ss
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
+"""
+DUE = """
+      java.lang.reflect.Field due = DailyRollingFileAppender.class.getDeclaredField("nextCheck");
+      due.setAccessible(true);
+      due.set(Logger.getRootLogger().getAppender("file"), 0L);
+"""
+"""It looks at the time once a minute."""
 SIZE2 = """
 appender.r.type=RollingFile
 appender.r.name=R
@@ -81,13 +95,14 @@ class Reading:
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("each", [5, 60])
 @pytest.mark.parametrize(
-    ("package", "index", "suffix"), [(LOG4J1, "", ""), *((LOG4J2, i, s) for i in ("min", "max") for s in ("", ".gz"))]
+    ("package", "index", "suffix"),
+    [(LOG4J1, "", ""), (LOG4J1, "date", ""), *((LOG4J2, i, s) for i in ("min", "max") for s in ("", ".gz"))],
 )
-def test_a_log_that_log4j_rotates_by_size(tmp_path, package, index, suffix, each, restart):
+def test_a_log_that_log4j_rotates(tmp_path, package, index, suffix, each, restart):
     logs = tmp_path / "logs"
     logs.mkdir()
-    (tmp_path / "Writer.java").write_text(WRITER % package)
-    properties = SIZE1 if package == LOG4J1 else SIZE2
+    (tmp_path / "Writer.java").write_text(WRITER % (package, DUE if index == "date" else ""))
+    properties = DAILY1 if index == "date" else SIZE1 if package == LOG4J1 else SIZE2
     (tmp_path / "l.properties").write_text(properties.format(live=logs / "rep.log", index=index, suffix=suffix))
     classes = ":".join(map(str, jars(package, tmp_path)))
     options = [
@@ -101,7 +116,7 @@ def test_a_log_that_log4j_rotates_by_size(tmp_path, package, index, suffix, each
             writer.stdin.write(f"{each}\n")
             writer.stdin.flush()
             assert writer.stdout.readline() == "written\n"
-            time.sleep(0.2 if suffix else 0)  # it is compressed beside
+            time.sleep(0.2 if suffix else 1.1 if index == "date" else 0)  # it is compressed beside
             reading.rest()
         writer.stdin.close()
     assert reading.numbers == list(range(6 * each))
