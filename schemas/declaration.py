@@ -24,6 +24,9 @@ _ARROW: dict[str, pa.DataType] = {
     "array<string>": pa.list_(pa.string()),
     "map<string,bigint>": pa.map_(pa.string(), pa.int64()),
     "map<string,string>": pa.map_(pa.string(), pa.string()),
+    "array<struct<since:timestamp,replicas:array<int>>>": pa.list_(
+        pa.struct([("since", pa.timestamp("us", tz="UTC")), ("replicas", pa.list_(pa.int32()))])
+    ),
     "array<struct<source_id:string,source_epoch:int,source_seq:bigint>>": pa.list_(
         pa.struct([("source_id", pa.string()), ("source_epoch", pa.int32()), ("source_seq", pa.int64())])
     ),

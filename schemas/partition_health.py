@@ -55,6 +55,11 @@ TABLE = Table(
             "array<int>",
             "members of the ISR that are not where the leader was 3 s ago (levels 2 and 3); null: it is not known of all",
         ),
+        Column(
+            "assignments",
+            "array<struct<since:timestamp,replicas:array<int>>>",
+            "where it was reassigned: the replicas assigned last, and since when; null: it never was",
+        ),
     ),
 )
 ARROW = TABLE.arrow()

@@ -50,11 +50,13 @@ PARTS = {
     "disagreements": _rows(
         partition_hw, (*PLACE, "ts", "leader_id", "hw", "reported_hw"), "agreement", "disagree"
     ),
-    "isr": _rows(isr_changes, (*PLACE, "ts", "partition_epoch", "isr_after", "revision")),
+    "isr": _rows(isr_changes, (*PLACE, "ts", "partition_epoch", "isr_before", "isr_after", "revision")),
     "sync": _rows(replica_sync, (*PLACE, "ts", "leader_epoch", "replica_id", "state", "reason")),
     "gaps": _rows(telemetry_gaps, ("cluster", "ts", "source_id", "series", "seq_from", "seq_to", "kind", "detail")),
     "health": _rows(
-        partition_health, (*PLACE, "ar", "isr", "out_of_sync", "under_min_isr", "offline", "level", "last_event_ts")
+        partition_health, (
+            *PLACE, "ar", "assignments", "isr", "out_of_sync", "under_min_isr", "offline", "level", "last_event_ts",
+        )
     ),
     "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "quorum", "quorum_since", "ts")),
     # For how long there are rows of silver.

@@ -38,12 +38,13 @@ _SPELLS = """
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
   SELECT h.cluster, h.topic, h.partition, h.topic_id, h.ar AS assigned, h.level,
+    coalesce(h.offline, false) OR coalesce(h.under_min_isr, false) AS worse,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), rounds AS (
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), lasted AS (
-  SELECT spells.*, who.cluster AS cluster, clock, assigned, level, coalesce(turned, CASE
+  SELECT spells.*, who.cluster AS cluster, clock, assigned, level, worse, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
@@ -51,7 +52,7 @@ _SPELLS = """
   LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, assigned,
-  CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
+  worse, CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
   who.cluster IN (FROM closed) AS closed,
@@ -118,28 +119,53 @@ WITH marks AS (
 )"""
 
 
-# A committed ISR without a replica that is assigned now, by its changes, in the order of their epochs: leaders' clocks
-# differ. Where it never changed, by starts of terms and as it stands. Of what is offline or under min ISR those rules
-# speak.
+# A committed ISR without a replica that was assigned then, by its changes, in the order of their epochs: leaders'
+# clocks differ. Where it never changed, by starts of terms and as it stands. A replica that a reassignment adds counts
+# once it was in the ISR: until then the assignment before it does.
 _PLACE = "cluster, topic, topic_id, partition"
 _LESS = f"""
-WITH assigned AS (
-  SELECT * FROM health WHERE len(ar) > 1 AND NOT coalesce(offline, false) AND NOT coalesce(under_min_isr, false)
-), changes AS (
+WITH changes AS (
   SELECT * FROM isr QUALIFY row_number() OVER (PARTITION BY {_PLACE}, ts, partition_epoch ORDER BY revision DESC) = 1
 ), isrs AS (
   SELECT {_PLACE}, max(ts) OVER (PARTITION BY {_PLACE} ORDER BY partition_epoch) AS ts,
-    coalesce(partition_epoch, 0) AS rank, isr_after AS isr
+    coalesce(partition_epoch, 0) AS rank, isr_after AS isr, coalesce(isr_before, []) || isr_after AS been
   FROM changes
   UNION ALL
-  SELECT {_PLACE}, ts, -1, isr FROM min_isr AS p
+  SELECT {_PLACE}, ts, -1, isr, isr FROM min_isr AS p
   WHERE kind = 'term_start' AND NOT EXISTS (FROM changes AS h WHERE {_SAME})
   UNION ALL
-  SELECT {_PLACE}, last_event_ts, -2, isr FROM assigned WHERE last_event_ts IS NOT NULL
+  SELECT {_PLACE}, last_event_ts, -2, isr, isr FROM health WHERE last_event_ts IS NOT NULL
+), assigned AS (
+  SELECT {_PLACE}, epoch_us(one.since) AS ts, one.replicas AS ar, lag(one.replicas) OVER same AS before
+  FROM (SELECT {_PLACE}, unnest(assignments) AS one FROM health)
+  WINDOW same AS (PARTITION BY {_PLACE} ORDER BY one.since)
+  UNION ALL
+  SELECT {_PLACE}, NULL, ar, NULL FROM health WHERE assignments IS NULL
+), added AS (
+  SELECT {_PLACE}, ts, unnest(list_filter(ar, lambda r: NOT list_contains(before, r))) AS replica FROM assigned
+), adding AS (
+  SELECT h.*, (
+    SELECT min(p.ts) FROM isrs AS p WHERE {_SAME} AND p.ts >= h.ts AND list_contains(p.been, h.replica)) AS until
+  FROM added AS h
+), moments AS (
+  SELECT * EXCLUDE isr, last_value(isr IGNORE NULLS) OVER (PARTITION BY {_PLACE} ORDER BY ts, rank) AS isr
+  FROM (
+    SELECT {_PLACE}, ts, rank, isr FROM isrs
+    UNION ALL SELECT {_PLACE}, ts, -3, NULL FROM assigned WHERE before IS NOT NULL)
+), counted AS (
+  SELECT p.*, h.ar, (
+    SELECT list(a.replica) FROM adding AS a
+    WHERE a.cluster = p.cluster AND a.topic = p.topic AND a.topic_id IS NOT DISTINCT FROM p.topic_id
+      AND a.partition = p.partition AND a.ts <= p.ts AND coalesce(a.until > p.ts, true)) AS added
+  FROM moments AS p ASOF JOIN (SELECT * REPLACE (CASE WHEN before IS NULL THEN 0 ELSE ts END AS ts) FROM assigned) AS h
+    ON p.cluster = h.cluster AND p.topic = h.topic AND coalesce(p.topic_id, '') = coalesce(h.topic_id, '')
+      AND p.partition = h.partition AND p.ts >= h.ts
+), missing AS (
+  SELECT *, list_sort(list_filter(ar, lambda r: NOT list_contains(isr || coalesce(added, []), r))) AS missing
+  FROM counted WHERE isr IS NOT NULL
 ), marks AS (
-  SELECT {_WHO} AS who, p.ts, p.rank, NOT list_has_all(p.isr, h.ar) AS wrong,
-    list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason
-  FROM isrs AS p JOIN assigned AS h ON {_SAME} WHERE p.isr IS NOT NULL
+  SELECT {_WHO} AS who, ts, rank, len(ar) > 1 AND len(missing) > 0 AS wrong, missing, '' AS reason
+  FROM missing AS p
 )"""
 
 
@@ -153,8 +179,13 @@ class OfflineSettings(LastingSettings):
     one_replica_s: Seconds = 300
 
 
-def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
-    """The states of these marks that lasted long enough; times in microseconds."""
+def _lasting(
+    marks: str, *, unless_worse: bool = False
+) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
+    """The states of these marks that lasted long enough; times in microseconds.
+
+    `unless_worse`: what was not told yet is not while nobody leads the partition, or it is under min ISR.
+    """
 
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
         alone = getattr(settings, "one_replica_s", settings.for_s)
@@ -164,8 +195,10 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
-            condition = _condition(name, row, min(fires, row["last"]) if row.pop("told") else fires)
-            if condition.fires <= condition.last or condition.waits:
+            told = row.pop("told")
+            condition = _condition(name, row, min(fires, row["last"]) if told else fires)
+            hidden = unless_worse and row["worse"] and row["open"] and not told
+            if not hidden and (condition.fires <= condition.last or condition.waits):
                 yield condition
 
     return conditions
@@ -202,8 +235,8 @@ def _at_risk(conditions: Sequence[Condition]) -> str:
     begins = "recording ended, " if any(c.facts["over"] for c in conditions) else ""
     have = "has" if len(items(conditions)) == 1 else "have"
     return (
-        f"{begins}{State.AT_RISK.value}: {who} out of the ISR (or being added): {partitions} {have} a replica less to "
-        f"count on: {listed(items(conditions))}"
+        f"{begins}{State.AT_RISK.value}: {who} out of the ISR: {partitions} {have} a replica less to count on: "
+        f"{listed(items(conditions))}"
     )
 
 
@@ -229,7 +262,7 @@ RULES = (
     AlertRule(
         "at_risk",
         LastingSettings(for_s=600),
-        _lasting(_LESS),
+        _lasting(_LESS, unless_worse=True),
         _at_risk,
         ("isr", "min_isr", "health"),
         About.BROKERS,

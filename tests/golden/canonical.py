@@ -34,6 +34,8 @@ def _values(array: Any) -> list[bytes]:
     values = array.drop_null()
     if pa.types.is_list(kind):
         return [there, pc.list_value_length(values).to_numpy().tobytes(), *_values(values.flatten())]
+    if pa.types.is_struct(kind) and len(values):
+        return [there, *(part for child in values.flatten() for part in _values(child))]
     if pa.types.is_map(kind):
         return [there, json.dumps(values.to_pylist()).encode()]
     if pa.types.is_string(kind) or pa.types.is_binary(kind):

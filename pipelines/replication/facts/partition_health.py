@@ -86,9 +86,17 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "level": ints(of_lane("level", NULL32, known)),
         "min_isr": ints(np.where(of_lane("min_isr_told", 0) == 1, min_isr, NULL32)),
         "one_failure_away": word_column(risks(isr_sizes, assigned_sizes, min_isr, offline), RISKS),
+        "assignments": _assignments(state, count),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
+
+
+def _assignments(state: State, count: int) -> pa.Array:
+    found: list[Any] = [None] * count
+    for partition, changes in state.assignments.changed.items():
+        found[partition] = [{"since": since, "replicas": replicas} for since, replicas in changes]
+    return pa.array(found, partition_health.ARROW.field("assignments").type)
 
 
 def led_lanes(state: State, low_watermarks: I64) -> I64:

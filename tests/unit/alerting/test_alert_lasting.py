@@ -134,8 +134,7 @@ def test_a_risk_says_how_many_partitions_have_a_replica_less():
     (alert,) = alert_states(found, AlertRules(), at(600))
     assert alert.severity == "warning"
     assert alert.summary == (
-        "c: AT RISK: broker 3 out of the ISR (or being added): 2 partitions have a replica less to count on: orders-0, "
-        "orders-1"
+        "c: AT RISK: broker 3 out of the ISR: 2 partitions have a replica less to count on: orders-0, orders-1"
     )
 
 

@@ -14,6 +14,7 @@ from schemas import (
     brokers,
     cluster_minute,
     hw_regressions,
+    isr_changes,
     notes,
     partition_health,
     partition_hw,
@@ -344,3 +345,47 @@ def test_reports_that_retention_took_with_the_last_step_end_no_silence(lake):
     (goes_on,) = (a for a in evaluate(lake, now=at(9 * DAY)) if a.rule == "stale_source")
     assert (goes_on.episode, goes_on.firing) == (fires.episode, True)
     assert "not known since" in goes_on.summary
+
+
+def reassigned(lake, seconds, *assignments, **more):
+    """The present of orders-0 with what was assigned: (second or None: from the beginning, replicas)."""
+    each = [{"since": at(since), "replicas": [*replicas]} for since, *replicas in assignments]
+    row = {"ar": sorted(each[-1]["replicas"]), "assignments": each if len(each) > 1 else None, "under_min_isr": False}
+    put(lake, partition_health, PLACE | row | {"last_event_ts": at(seconds)} | more, mode="overwrite")
+
+
+def isr_change(seconds, epoch, before, after):
+    place = PLACE | {"ts": at(seconds), "partition_epoch": epoch, "change": "replace", "cause": "unknown"}
+    return place | {"isr_before": before, "isr_after": after, "revision": 1}
+
+
+def test_a_replica_that_a_reassignment_adds_is_no_risk_until_it_was_in_the_isr(lake):
+    put(lake, isr_changes, isr_change(0, 1, [1, 2], [1, 2, 3]))
+    old, running = (0, 1, 2, 3), (5000, 1, 2, 4, 3)
+    reassigned(lake, DAY, old, running, isr=[1, 2, 3])
+    assert evaluate(lake, now=at(DAY)) == []
+    put(lake, isr_changes, isr_change(DAY + 10, 3, [1, 2, 3], [1, 2, 4]))
+    done = (DAY + 10, 1, 2, 4)
+    put(lake, isr_changes, isr_change(DAY + 1000, 4, [1, 2, 4], [1, 2]))
+    reassigned(lake, DAY + 2000, old, running, done, isr=[1, 2])
+    alert = one(lake, DAY + 2000)
+    assert (alert.rule, alert.first_ts, alert.subject) == ("at_risk", at(DAY + 1000), "broker 4")
+
+
+@pytest.mark.parametrize("looked_at", [[1000, 9000], [9000]], ids=["meanwhile", "afterwards"])
+@pytest.mark.parametrize("assigned", [[1, 2, 4], [1, 2]], ids=["another replica", "one less"])
+def test_a_reassignment_ends_a_risk_and_does_not_hide_it(lake, looked_at, assigned):
+    put(lake, isr_changes, isr_change(0, 1, [1, 2], [1, 2, 3]))
+    reassigned(lake, 10, (0, 1, 2, 3), isr=[1, 2, 3])
+    assert evaluate(lake, now=at(10)) == []
+    put(lake, isr_changes, isr_change(100, 2, [1, 2, 3], [1, 2]))
+    for seconds in looked_at:
+        given = [(0, 1, 2, 3)]
+        if seconds > 5000:
+            given += [(4000, 1, 2, 4, 3), (5000, *assigned)] if 4 in assigned else [(5000, *assigned)]
+            if 4 in assigned:
+                put(lake, isr_changes, isr_change(5000, 3, [1, 2], [1, 2, 4]))
+        reassigned(lake, seconds, *given, isr=given[-1][1:] if seconds > 5000 else [1, 2])
+        evaluate(lake, now=at(seconds))
+    last = at(1000 if len(looked_at) > 1 else 100)
+    assert rows_of(lake, "at_risk") == [("firing", at(100), last), ("resolved", at(100), at(5000))]

@@ -87,3 +87,13 @@ def test_where_not_every_members_end_was_told_it_is_not_known_who_is_behind():
     assert behind(led.append(1000, 9).progress(9000)) is None
     fetched = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).fetch(10, 2, 0)
     assert behind(fetched.lost(500).append(1000, 9).progress(9000)) is None
+
+
+def test_a_reassigned_partition_says_what_was_assigned_since_when():
+    source = Source().leader(0, 0, 9, 9, [1, 2], replicas=[1, 2, 3]).leader(5, 1, 9, 9, [1, 2], replicas=[1, 2])
+    reconstructor = Reconstructor(Rules())
+    reconstructor.update(table(source))
+    (row,) = reconstructor.health().to_pylist()
+    first, second = row["assignments"]
+    assert (first["replicas"], second["replicas"]) == ([1, 2, 3], [1, 2])
+    assert (second["since"] - first["since"]).total_seconds() == 0.005
