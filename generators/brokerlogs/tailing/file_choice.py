@@ -45,8 +45,8 @@ class FileChoice:
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
         self.located = self.blocked = self._has_rest = False
-        self._begun = 0
-        """How many of `only` were begun."""
+        self.begun = position.begun if position else 0
+        """How many of `only` were begun, or are gone."""
         self._last_older: Identity | None = None
         """The file with which the older lines end that were found last."""
 
@@ -61,8 +61,6 @@ class FileChoice:
             there = {entry.key for entry in entries} | {self.end}
             for key in [key for key in self.seen if key not in there][:-GONE_KEPT]:
                 del self.seen[key]
-        while (only := self._next_only()) and (only in self.seen or only in self.examined or only == self.end):
-            self._begun += 1
         if self.end in self.seen:
             self._has_rest = self.seen[self.end].mtime_ns < 0
         found = self._is_there(entries, file)
@@ -122,11 +120,15 @@ class FileChoice:
             return True
         if key is None or any(entry.key == key for entry in entries):
             return False
-        self.seen[key] = Seen(0, -1, -1, "")
+        self.begun += 1
         return True
 
+    def begin(self, key: Identity) -> None:
+        """Note that lines of this file were told, or that it has none to tell."""
+        self.begun += key == self._next_only()
+
     def _next_only(self) -> Identity | None:
-        return self._only[self._begun][:2] if self._only and self._begun < len(self._only) else None
+        return self._only[self.begun][:2] if self._only and self.begun < len(self._only) else None
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""
@@ -160,7 +162,7 @@ class FileChoice:
                 older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))
         elif self.end is not None:
-            to_come = {one[:2] for one in (self._only or ())[self._begun :]}
+            to_come = {one[:2] for one in (self._only or ())[self.begun :]}
             yield from ((entry, True) for entry in entries if entry.key not in to_come and self._is_unknown(entry))
         elif self._only is None:
             offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))

@@ -35,10 +35,13 @@ class ReadPosition:
     seen: Mapping[Identity, Seen]
     older: tuple[tuple[Older, ...], ...] = ()
     """By source of older lines the files that it reads, one after the other."""
+    begun: int = 0
+    """How many of these a source of older lines has begun."""
 
     def as_json(self) -> dict[str, Any]:
         seen = [[*key, *one] for key, one in self.seen.items()]
-        return {"count": self.count, "end": self.end, "number": self.number, "seen": seen, "older": self.older}
+        position = {"count": self.count, "end": self.end, "number": self.number, "seen": seen, "older": self.older}
+        return {**position, "begun": self.begun}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> ReadPosition:
@@ -47,7 +50,8 @@ class ReadPosition:
         # Positions of before have one file for each.
         files = (one if not one or isinstance(one[0], Sequence) else [one] for one in fields["older"])
         older = tuple(tuple(Older(*file) for file in one) for one in files)
-        return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, older)
+        begun = fields.get("begun", int(fields["count"] > 0))
+        return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, older, begun)
 
 
 class Examined(NamedTuple):

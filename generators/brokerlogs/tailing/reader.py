@@ -74,11 +74,11 @@ class SeriesReader:
     @property
     def read_position(self) -> ReadPosition | None:
         """Where the next read begins; None before the first line."""
-        if not self.mine.count and not self._files.seen:
+        files = self._files
+        if not (self.mine.count or files.seen or files.begun):
             return None
-        return ReadPosition(
-            self.mine.count, self._files.end, self._number, dict(self._files.seen), tuple(map(tuple, self.older))
-        )
+        older = tuple(map(tuple, self.older))
+        return ReadPosition(self.mine.count, files.end, self._number, dict(files.seen), older, files.begun)
 
     @property
     def torn(self) -> int:
@@ -210,6 +210,7 @@ class SeriesReader:
         if file.begins or file.run or seam or not self.mine.count:
             self.mine.starts.append(self.mine.count)
         self._files.end = file.entry.key
+        self._files.begin(file.entry.key)
         self.mine.append(digests)
         self._number = line_number(lines[lines.rfind(b"\n", 0, len(lines) - 1) + 1 :])
         return torn + lines
@@ -220,7 +221,8 @@ class SeriesReader:
         if file.bytes.damage and not file.offset:
             self._files.failures.add(key, file.bytes.damage, ROUNDS)
             return
-        self._files.failures.end(key)
+        files.failures.end(key)
+        files.begin(key)
         if file.bytes.damage and files.seen.get(key) != seen:
             self._messages.append(file.bytes.damage)
             self._missing = self._missing or file.bytes.damage

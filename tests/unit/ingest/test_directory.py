@@ -117,8 +117,6 @@ class Directory(RuleBasedStateMachine):
     def restart(self) -> None:
         states = []
         for reader in self.readers:
-            if reader.read_position is None and states:
-                continue
             position = reader.read_position
             stored = ReadPosition.from_json(position.as_json()) if position else None
             states.append((stored, reader.mine.until(stored.count if stored else 0)))
@@ -334,6 +332,29 @@ def test_a_last_line_that_was_told_alone_is_known_where_its_copy_ends_with_it() 
     one.rotate(truncate=False)
     one.compress(1)
     one.poll(50, 1000)
+    one.teardown()
+
+
+def test_a_log_with_the_inode_of_an_older_file_that_was_deleted_is_read_by_one_reader() -> None:
+    """Inodes are used again at once by ext4."""
+    one = Directory()
+    one.begin(rising=True)
+    one.poll(50, 1)
+    one.forbid(0)
+    for _ in range(2):
+        one.write(1, 0)
+        one.rotate(truncate=False)
+        one.poll(50, 1)
+    one.permit()
+    one.delete(1)
+    one.leave_zeros(1)
+    one.rotate(truncate=False)
+    one.restore(0)
+    one.poll(50, 1)
+    one.restart()
+    one.poll(50, 1)
+    one.write(1, 0)
+    one.poll(50, 1)
     one.teardown()
 
 
