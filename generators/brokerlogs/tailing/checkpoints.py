@@ -15,7 +15,7 @@ import numpy as np
 from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
-from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch
+from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch, remembered
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 from schemas.replication_events import OLDER, writer
@@ -129,6 +129,7 @@ class Checkpoints:
             begin = count
         while len(segments) > 1 and segments[1][0] < count - REMEMBERED:
             self._forgotten.append(self._path(name, f"lines-{segments.pop(0)[0]}"))
+        stretch.forget(min(begin, count - self._remembered()))
         tail = b64encode(stretch.lines(begin, count).tobytes()).decode()
         return {"files": segments, "tail": tail, "starts": [start for start in stretch.starts if start < count]}
 
@@ -152,10 +153,14 @@ class Checkpoints:
         return state
 
     def _stretch(self, name: str, segments: list[tuple[int, int]], tail: str, starts: Sequence[int]) -> Stretch:
-        parts = [self._read_lines(name, begin) for begin, _ in segments]
         self._segments[name] = segments
+        kept = [begin for begin, count in segments if begin + count > sum(segments[-1]) - self._remembered()]
+        parts = [self._read_lines(name, begin) for begin in kept]
         digests = np.concatenate([*parts, np.frombuffer(b64decode(tail), np.int64)])
-        return Stretch(digests, segments[0][0] if segments else 0, starts)
+        return Stretch(digests, kept[0] if kept else 0, starts)
+
+    def _remembered(self) -> int:
+        return remembered(sum(version >= 0 for version in self._versions.values()))
 
     def _read_lines(self, source_id: str, begin: int) -> Digests:
         with self._fs.open_input_stream(self._path(source_id, f"lines-{begin}")) as stream:

@@ -20,12 +20,19 @@ Digests = npt.NDArray[np.int64]
 
 REMEMBERED = 4_000_000
 """Lines of a source that are known for certain, 32 MB of digests and about a gigabyte of log."""
+REMEMBERED_BY_ALL = 32_000_000
+"""Lines that the sources of one call remember together, each an equal share: 256 MB, and up to twice that."""
 _CHOSEN = 128
 """One line of so many is looked up in all that was told: about one in 32 KiB."""
 _OCCURRENCES = 16
 """Places of one digest that are tried: lines that are more frequent than that say little."""
 _BLOCK = 1 << 12
 _WHITESPACE = np.array([9, 10, 13, 32], np.uint8)
+
+
+def remembered(sources: int) -> int:
+    """The number of lines that each of so many sources remembers."""
+    return min(REMEMBERED, REMEMBERED_BY_ALL // max(sources, 1))
 
 
 def line_digests(lines: bytes) -> Digests:
@@ -59,7 +66,7 @@ def last_message(digests: Digests) -> int:
 class Stretch:
     """Digests of the lines that were already reported from one source, in order.
 
-    Lines are added at the end. The last REMEMBERED lines are always kept, older ones may be dropped.
+    Lines are added at the end. The last REMEMBERED lines are kept unless `forget` is called, older ones may be dropped.
     """
 
     def __init__(self, digests: Digests | None = None, first: int = 0, starts: Sequence[int] = ()) -> None:
@@ -79,6 +86,12 @@ class Stretch:
             self._digests, self.first, used = grown, self.first + drop, used - drop
         self._digests[used : used + len(digests)] = digests
         self.count += len(digests)
+
+    def forget(self, before: int) -> None:
+        """Drop the lines before this number if they are more than half of what is remembered."""
+        used = self.count - self.first
+        if (drop := before - self.first) > used // 2:
+            self._digests, self.first = self._digests[drop:used].copy(), before
 
     def until(self, end: int) -> Stretch:
         """A copy of the lines before number `end`."""
@@ -111,6 +124,8 @@ class Told:
     stretches: list[Stretch] = field(default_factory=list)
     _places: dict[int, list[tuple[Stretch, int]]] = field(default_factory=dict)
     _indexed: dict[int, int] = field(default_factory=dict)
+    _forgotten: int = 0
+    """Lines that were forgotten when the places were looked up."""
 
     def limits(self) -> list[tuple[Stretch, int]]:
         """Each stretch with its present end."""
@@ -152,6 +167,8 @@ class Told:
         return sorted(runs)
 
     def _index(self) -> None:
+        if (forgotten := sum(stretch.first for stretch in self.stretches)) != self._forgotten:
+            self._places, self._indexed, self._forgotten = {}, {}, forgotten
         for stretch in self.stretches:
             begin = max(self._indexed.get(id(stretch), 0), stretch.first)
             lines = stretch.lines(begin, stretch.count)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs
+from generators.brokerlogs.tailing import checkpoints, told_lines
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Reconstructor, Rules, replay
 from pipelines.replication.facts.tables import Facts
@@ -124,6 +125,22 @@ def test_older_lines_of_which_no_row_tells_do_not_hide_those_after_them(tmp_path
     for _ in range(3):
         broker.call()
     assert [sum(row["event_type"] == "hw" for row in rows) for rows in broker.rows().values()] == [20, 10]
+
+
+def test_sources_share_what_they_remember_of_their_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told_lines, "REMEMBERED_BY_ALL", 100)
+    monkeypatch.setattr(checkpoints, "SEGMENT", 50)
+    broker, first, last = Broker(tmp_path), advances("01:00:00", 0, 1000), advances("02:00:00", 1000, 1500)
+    for text in (first, last):
+        with broker.live.open("a") as file:
+            file.write(text)
+        broker.call()
+    states = checkpoints.Checkpoints(broker.lake, "c").load(["broker-1/replication.log"])
+    lines = states["broker-1/replication.log"]["lines"]
+    assert (lines.first, lines.count) == (200, 300), "the last 100 of files with 200 and 100 lines"
+    (broker.logs / "replication.log.1").write_text(last)
+    broker.call()
+    assert [*broker.rows()] == ["broker-1/replication.log"], "known"
 
 
 def damaged_position(broker: Broker) -> None:
