@@ -2,7 +2,8 @@
 
 A history is a list of things that begin and end, as the simulator's truth has them; its rows come to the evaluation as
 the job writes them, some hours late. Many are clusters of one lake, which is looked at hourly, daily, once, at random
-moments, beside a rebuild and retention, and by processes that are killed; `HWMARK_HISTORIES=2000` plays that many.
+moments, beside a rebuild and retention, by processes that are killed, have a rule off, or find the last step lost;
+`HWMARK_HISTORIES=2000` plays that many.
 Pure: `decide` alone, on evidence that is cut as `read` cuts it.
 """
 
@@ -18,9 +19,10 @@ from pipelines.alerting.evidence import evidence_of
 from pipelines.alerting.outbox import latest
 from pipelines.alerting.reading import MADE_ANEW, Reading
 from pipelines.alerting.rules import RULES as EACH
-from pipelines.alerting.rules import AlertRules
+from pipelines.alerting.rules import AlertRules, parse
 from pipelines.alerting.step import Step
 from pipelines.lake.queries import microseconds
+from schemas.event_types import NO_CONTROLLER
 from tests.unit.alerting.evidence_rows import NOON, at, rows
 
 pytestmark = pytest.mark.long
@@ -35,7 +37,9 @@ END = 3 * DAY
 LAST = 40 * DAY
 """When all is looked at for the last time: later than every `resolve_after_s` since the last telling."""
 RULES = AlertRules()
-TABLES = ("min_isr", "sync", "regressions", "gaps")
+TABLES = ("min_isr", "sync", "regressions", "gaps", "isr", "broker_states")
+OFF = [parse({name: {"enabled": False}}) for name in ("under_min_isr", "no_controller", "loss", "gap")]
+WELL, NONE = "quorum: 3 voters, 3 caught up", f"{NO_CONTROLLER} is reached by brokers 1, 2"
 
 
 class History:
@@ -44,13 +48,16 @@ class History:
     def __init__(self, rng, cluster="c"):
         self.rng, self.cluster = rng, cluster
         self.rows = []
-        self.truth, self.revised = set(), set()
+        self.truth, self.revised, self.holds = set(), set(), set()
+        self.assigned, self.quorum = {}, []
         self.late = rng.random() < 0.3
         for number in range(rng.randint(1, 6)):
-            rng.choice((self._frozen, self._behind, self._lost, self._gap))(number)
+            rng.choice((self._frozen, self._behind, self._lost, self._gap, self._left, self._added))(number)
+        if rng.random() < 0.3:
+            self._headless()
 
     def _put(self, name, at_, **row):
-        late = self.rng.choice((0, 600, 5 * HOUR, 2 * DAY)) if self.late else 0
+        late = self.rng.choice((0, 600, 5 * HOUR, 2 * DAY)) if self.late and name != "broker_states" else 0
         written = at_ + self.rng.choice((1, 5, 9)) + late
         self.rows.append((written, name, {"cluster": self.cluster, "ts": at_, **row}))
 
@@ -60,10 +67,7 @@ class History:
         self._put("min_isr", first, partition=number, kind="freeze", isr=[1], frozen=True)
         if lasts is not None:
             self._put("min_isr", first + lasts, partition=number, kind="thaw", isr=[1, 2], frozen=False)
-        if lasts is None or lasts >= 300:
-            self.truth.add(("under_min_isr", f"orders-{number}", first))
-        elif self.late:  # its end may come after somebody looked
-            self.revised.add(("under_min_isr", f"orders-{number}", first))
+        self._lasts("under_min_isr", f"orders-{number}", first, lasts, 300)
 
     def _behind(self, number):
         first = self.rng.randrange(0, END)
@@ -72,10 +76,50 @@ class History:
         self._put("sync", first, state="out_of_sync", **place)
         if lasts is not None:
             self._put("sync", first + lasts, state="in_sync", **place)
-        if lasts is None or lasts >= 600:
-            self.truth.add(("out_of_sync", f"orders-{number}", first))
-        elif self.late:
-            self.revised.add(("out_of_sync", f"orders-{number}", first))
+        self._lasts("out_of_sync", f"orders-{number}", first, lasts, 600)
+
+    def _left(self, number):
+        """A replica is out of the ISR, and comes back, or another one takes its place."""
+        first, moved = self.rng.randrange(0, END), self.rng.random() < 0.5
+        lasts = self.rng.choice((300, 5000, DAY, None))
+        end, row = first + (lasts or 2 * DAY), {"partition": number, "revision": 1}
+        self._put("isr", first, partition_epoch=1, isr_before=[1, 2], isr_after=[1], **row)
+        after = [1, 3] if moved else [1, 2]
+        if lasts:
+            self._put("isr", end, partition_epoch=3, isr_before=[1], isr_after=after, **row)
+        if moved:
+            running = self.rng.randrange(first, end)
+            self.assigned[number] = [(0, [1, 2]), (running, [1, 2, 3]), *([(end, after)] if lasts else [])]
+        self._lasts("at_risk", f"orders-{number}", first, lasts, 600)
+
+    def _added(self, number):
+        """A replica more is assigned, and in the ISR a day later: no risk."""
+        first = self.rng.randrange(1, END)
+        self.assigned[number] = [(0, [1, 2]), (first, [1, 2, 3])]
+        for ts, before, after in ((0, [1], [1, 2]), (first + DAY, [1, 2], [1, 2, 3])):
+            self._put("isr", ts, partition=number, partition_epoch=ts, isr_before=before, isr_after=after, revision=1)
+
+    def _headless(self):
+        """Without a controller once or several times, at last perhaps to the end."""
+        at_ = self.rng.randrange(0, END)
+        self.quorum = [(0, WELL)]
+        for _ in range(self.rng.randint(1, 3)):
+            lasts = self.rng.choice((20, 400, 5000, None))
+            self._lasts("no_controller", str(at(at_)), at_, lasts, 30)
+            self.quorum += [(at_, NONE), *([(at_ + lasts, WELL)] if lasts else [])]
+            if lasts is None:
+                break
+            at_ += lasts + self.rng.choice((100, 5000, DAY))
+        for told_at, detail in self.quorum:
+            self._put("broker_states", told_at, replica_id=1, detail=detail)
+
+    def _lasts(self, rule, item, first, lasts, for_s):
+        if lasts is None or lasts >= for_s:
+            self.truth.add((rule, item, first))
+        elif self.late:  # its end may come after somebody looked
+            self.revised.add((rule, item, first))
+        if lasts is None:
+            self.holds.add((rule, item, first))
 
     def _lost(self, number):
         first = self.rng.randrange(0, END)
@@ -111,7 +155,7 @@ class Lake:
         self.rows = [row for history in histories for row in history.rows]
         self.clusters = [history.cluster for history in histories]
 
-    def look(self, now, *, rebuilding=False, kept_s=None, killed="", away=()):
+    def look(self, now, *, rebuilding=False, kept_s=None, killed="", away=(), rules=RULES):
         floor = None if kept_s is None else max(0, now - kept_s)
         clock = now - 10  # what is later may still be preceded by what comes
         blind = dict.fromkeys(MADE_ANEW if rebuilding else away, "cannot be read")
@@ -122,7 +166,16 @@ class Lake:
             gone = name != "regressions" and any(edge is not None and row["ts"] < edge for edge in edges)
             if written <= now and not gone and name not in blind:
                 tables[name].append(row)
-        tables["health"] = [{"cluster": c, "partition": n, "ar": [1, 2]} for c in self.clusters for n in range(6)]
+        tables["health"] = [
+            {"cluster": one.cluster, "partition": n, **assigned(one.assigned.get(n, ()), now)}
+            for one in self.histories
+            for n in range(6)
+        ]
+        tables["brokers"] = [
+            {"cluster": one.cluster, "broker_id": 1, "quorum": told[-1][1], "quorum_since": at(told[-1][0])}
+            for one in self.histories
+            if (told := [each for each in one.quorum if each[0] <= now])
+        ]
         tables["clock"] = [{"cluster": c, "clock": clock} for c in self.clusters]
         found = evidence_of(
             **{name: rows(name, *own) for name, own in tables.items()},
@@ -132,7 +185,7 @@ class Lake:
         clocks = dict.fromkeys(self.clusters, microseconds(at(clock)))
         done = decide(
             Reading(found, replace(self.step, clocks={}), clocks, blind, kept_from),
-            RULES,
+            rules,
             self.told,
             self.step,
             at(now),
@@ -153,6 +206,13 @@ class Lake:
             for c in self.clusters
             if all(c in one for one in asking)
         }
+
+
+def assigned(changes, now):
+    """What is assigned of a partition, and what was."""
+    each = [(0, [1, 2]), *(one for one in changes[1:] if one[0] <= now)]
+    whole = [{"since": at(since), "replicas": replicas} for since, replicas in each]
+    return {"ar": each[-1][1], "assignments": whole if len(each) > 1 else None}
 
 
 def schedules(rng):
@@ -176,6 +236,8 @@ def named(state):
         }
         for labels in (("partitions", "sources"), ("over",))
     )
+    if state.rule == "no_controller":  # each time by itself
+        affected = {(state.labels["cluster"], state.rule, str(state.first_ts))}
     return affected, over
 
 
@@ -217,6 +279,10 @@ def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
                 lake.look(moment, killed=rng.choice(("before it told", "before the step")))
             if rng.random() < 0.05:
                 lake.look(moment, rebuilding=True)
+            if rng.random() < 0.1:
+                lake.look(moment, rules=rng.choice(OFF))
+            if rng.random() < 0.03:
+                lake.step = Step()
             away = rng.sample(TABLES, rng.choice((0, 0, 0, 1, 4)))
             lake.look(moment, away=away)
             if rng.random() < 0.2:
@@ -227,27 +293,12 @@ def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
         assert true - found.keys() == set(), (name, "whoever was affected is told")
         assert found.keys() - true - revised == set(), (name, "nothing told that truth excludes, unless revised")
         assert not firing(latest(lake.told).values()) & revised - true, (name, "what was revised does not fire")
+        withdrawn = {key for one in lake.told if one.labels.get("end") == "withdrawn" for key in named(one)[0]}
+        assert withdrawn - revised == set(), (name, "nothing that held is told as withdrawn")
         assert {key: own for key, own in found.items() if len(own) > 1} == {}, (name, "told once")
-        assert firing(done.present) == _holds(histories), (name, "what holds by the truth fires")
+        assert firing(done.present) == all_of(histories, "holds"), (name, "what holds by the truth fires")
         ends[name] = sorted((s.labels["cluster"], s.rule, s.state) for s in done.present if s.firing)
     assert len({tuple(end) for end in ends.values()}) == 1
-
-
-def _holds(histories):
-    """(cluster, rule, item) of the lasting states that are never over."""
-    ends = ("in_sync", "thaw")
-    over = {
-        (one.cluster, name, row["partition"])
-        for one in histories
-        for _, name, row in one.rows
-        if (row.get("state") or row.get("kind")) in ends
-    }
-    names = {"under_min_isr": "min_isr", "out_of_sync": "sync"}
-    return {
-        (cluster, rule, item)
-        for cluster, rule, item in all_of(histories, "truth")
-        if rule in names and (cluster, names[rule], int(item.rpartition("-")[2])) not in over
-    }
 
 
 @pytest.mark.sampled(4)
@@ -259,15 +310,16 @@ def test_retention_ends_nothing_that_was_told(seed):
     for moment in range(6 * HOUR, END + 5 * DAY, 6 * HOUR):
         lake.look(moment)
     for moment in range(END + 5 * DAY, LAST, 6 * DAY):
+        lake.step = Step() if rng.random() < 0.3 else lake.step
         done = lake.look(moment, kept_s=kept_s)
-    assert firing(done.present) == _holds(histories)
+    assert firing(done.present) == all_of(histories, "holds")
     assert {key: own for key, own in conditions(lake.told).items() if len(own) > 1} == {}
 
 
 def frozen(*spans):
     """A lake in which partitions were under min ISR in these spans (from, to) of seconds."""
     history = History(random.Random(1))
-    history.rows, history.late = [], False
+    history.rows, history.late, history.assigned, history.quorum = [], False, {}, []
     for number, (first, last) in enumerate(spans):
         history._put("min_isr", first, partition=number, kind="freeze", isr=[1], frozen=True)
         if last is not None:
@@ -295,6 +347,7 @@ def test_growth_that_was_over_when_it_was_looked_at_is_told_as_if_it_was_seen():
 def late(*rows):
     """A lake in which partitions were under min ISR by such rows: (written, partition, from or None, to or None)."""
     history = History(random.Random(1))
+    history.assigned, history.quorum = {}, []
     history.rows = [
         (written, "min_isr", {"cluster": "c", "ts": ts, "partition": n, "kind": kind, "isr": [1], "frozen": False})
         for written, n, *span in rows
