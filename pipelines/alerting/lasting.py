@@ -38,7 +38,7 @@ _SPELLS = """
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
   SELECT h.cluster, h.topic, h.partition, h.topic_id, h.ar AS assigned, h.level,
-    coalesce(h.offline, false) OR coalesce(h.under_min_isr, false) AS worse,
+    $rule = 'at_risk' AND (coalesce(h.offline, false) OR coalesce(h.under_min_isr, false)) AS worse,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
 ), rounds AS (
@@ -52,12 +52,13 @@ _SPELLS = """
   LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, assigned,
-  worse, CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
+  CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
   who.cluster IN (FROM closed) AS closed,
   EXISTS (FROM carried AS p WHERE p.rule = $rule AND p.ended IS NULL AND {who} = who AND p.ts = lasted.ts) AS told
-FROM lasted LEFT JOIN rounds USING (cluster) WHERE wrong AND (ended IS NULL OR ended - ts >= $lasting)
+FROM lasted LEFT JOIN rounds USING (cluster)
+WHERE wrong AND (ended - ts >= $lasting OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
 ORDER BY ALL
 """
 TWICE = 0.75
@@ -121,51 +122,39 @@ WITH marks AS (
 
 # A committed ISR without a replica that was assigned then, by its changes, in the order of their epochs: leaders'
 # clocks differ. Where it never changed, by starts of terms and as it stands. A replica that a reassignment adds counts
-# once it was in the ISR: until then the assignment before it does.
-_PLACE = "cluster, topic, topic_id, partition"
+# once it was in the ISR: until then the assignment before it does. Of what is offline or under min ISR now those rules
+# speak, unless it was told.
 _LESS = f"""
 WITH changes AS (
-  SELECT * FROM isr QUALIFY row_number() OVER (PARTITION BY {_PLACE}, ts, partition_epoch ORDER BY revision DESC) = 1
+  SELECT *, {_WHO} AS who FROM isr AS p
+  QUALIFY row_number() OVER (PARTITION BY who, ts, partition_epoch ORDER BY revision DESC) = 1
 ), isrs AS (
-  SELECT {_PLACE}, max(ts) OVER (PARTITION BY {_PLACE} ORDER BY partition_epoch) AS ts,
-    coalesce(partition_epoch, 0) AS rank, isr_after AS isr, coalesce(isr_before, []) || isr_after AS been
-  FROM changes
+  SELECT who, max(ts) OVER (PARTITION BY who ORDER BY partition_epoch) AS ts, coalesce(partition_epoch, 0) AS rank,
+    isr_after AS isr, coalesce(isr_before, []) || isr_after AS been FROM changes
   UNION ALL
-  SELECT {_PLACE}, ts, -1, isr, isr FROM min_isr AS p
-  WHERE kind = 'term_start' AND NOT EXISTS (FROM changes AS h WHERE {_SAME})
-  UNION ALL
-  SELECT {_PLACE}, last_event_ts, -2, isr, isr FROM health WHERE last_event_ts IS NOT NULL
+  SELECT {_WHO} AS who, ts, -1, isr, isr FROM min_isr AS p
+  WHERE kind = 'term_start' AND NOT EXISTS (FROM changes AS c WHERE c.who = {_WHO})
+  UNION ALL SELECT {_WHO}, last_event_ts, -2, isr, isr FROM health AS p WHERE last_event_ts IS NOT NULL
 ), assigned AS (
-  SELECT {_PLACE}, epoch_us(one.since) AS ts, one.replicas AS ar, lag(one.replicas) OVER same AS before
-  FROM (SELECT {_PLACE}, unnest(assignments) AS one FROM health)
-  WINDOW same AS (PARTITION BY {_PLACE} ORDER BY one.since)
-  UNION ALL
-  SELECT {_PLACE}, NULL, ar, NULL FROM health WHERE assignments IS NULL
-), added AS (
-  SELECT {_PLACE}, ts, unnest(list_filter(ar, lambda r: NOT list_contains(before, r))) AS replica FROM assigned
-), adding AS (
-  SELECT h.*, (
-    SELECT min(p.ts) FROM isrs AS p WHERE {_SAME} AND p.ts >= h.ts AND list_contains(p.been, h.replica)) AS until
-  FROM added AS h
-), moments AS (
-  SELECT * EXCLUDE isr, last_value(isr IGNORE NULLS) OVER (PARTITION BY {_PLACE} ORDER BY ts, rank) AS isr
+  SELECT who, one.replicas AS ar, lag(one.replicas) OVER of_one AS before,
+    CASE WHEN before IS NULL THEN 0 ELSE epoch_us(one.since) END AS ts
   FROM (
-    SELECT {_PLACE}, ts, rank, isr FROM isrs
-    UNION ALL SELECT {_PLACE}, ts, -3, NULL FROM assigned WHERE before IS NOT NULL)
+    SELECT {_WHO} AS who, unnest(coalesce(assignments, [{{'since': NULL, 'replicas': ar}}])) AS one FROM health AS p)
+  WINDOW of_one AS (PARTITION BY who ORDER BY one.since)
+), adding AS (
+  SELECT who, ts, replica, (
+    SELECT min(p.ts) FROM isrs AS p WHERE p.who = h.who AND p.ts >= h.ts AND list_contains(p.been, replica)) AS until
+  FROM (SELECT *, unnest(list_filter(ar, lambda r: NOT list_contains(before, r))) AS replica FROM assigned) AS h
+), moments AS (
+  SELECT who, ts, rank, last_value(isr IGNORE NULLS) OVER (PARTITION BY who ORDER BY ts, rank) AS isr
+  FROM (SELECT who, ts, rank, isr FROM isrs UNION ALL SELECT who, ts, -3, NULL FROM assigned WHERE before IS NOT NULL)
 ), counted AS (
-  SELECT p.*, h.ar, (
-    SELECT list(a.replica) FROM adding AS a
-    WHERE a.cluster = p.cluster AND a.topic = p.topic AND a.topic_id IS NOT DISTINCT FROM p.topic_id
-      AND a.partition = p.partition AND a.ts <= p.ts AND coalesce(a.until > p.ts, true)) AS added
-  FROM moments AS p ASOF JOIN (SELECT * REPLACE (CASE WHEN before IS NULL THEN 0 ELSE ts END AS ts) FROM assigned) AS h
-    ON p.cluster = h.cluster AND p.topic = h.topic AND coalesce(p.topic_id, '') = coalesce(h.topic_id, '')
-      AND p.partition = h.partition AND p.ts >= h.ts
-), missing AS (
-  SELECT *, list_sort(list_filter(ar, lambda r: NOT list_contains(isr || coalesce(added, []), r))) AS missing
-  FROM counted WHERE isr IS NOT NULL
+  SELECT p.*, ar, isr || coalesce((SELECT list(replica) FROM adding AS a
+    WHERE a.who = p.who AND a.ts <= p.ts AND coalesce(until > p.ts, true)), []) AS fine
+  FROM moments AS p ASOF JOIN assigned AS h ON p.who = h.who AND p.ts >= h.ts WHERE isr IS NOT NULL
 ), marks AS (
-  SELECT {_WHO} AS who, ts, rank, len(ar) > 1 AND len(missing) > 0 AS wrong, missing, '' AS reason
-  FROM missing AS p
+  SELECT who, ts, rank, len(ar) > 1 AND NOT list_has_all(fine, ar) AS wrong,
+    list_sort(list_filter(ar, lambda r: NOT list_contains(fine, r))) AS missing, '' AS reason FROM counted
 )"""
 
 
@@ -182,10 +171,7 @@ class OfflineSettings(LastingSettings):
 def _lasting(
     marks: str, *, unless_worse: bool = False
 ) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
-    """The states of these marks that lasted long enough; times in microseconds.
-
-    `unless_worse`: what was not told yet is not while nobody leads the partition, or it is under min ISR.
-    """
+    """The states of these marks that lasted long enough; times in microseconds."""
 
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
         alone = getattr(settings, "one_replica_s", settings.for_s)
@@ -195,10 +181,8 @@ def _lasting(
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
-            told = row.pop("told")
-            condition = _condition(name, row, min(fires, row["last"]) if told else fires)
-            hidden = unless_worse and row["worse"] and row["open"] and not told
-            if not hidden and (condition.fires <= condition.last or condition.waits):
+            condition = _condition(name, row, min(fires, row["last"]) if row.pop("told") else fires)
+            if condition.fires <= condition.last or condition.waits:
                 yield condition
 
     return conditions
@@ -262,7 +246,7 @@ RULES = (
     AlertRule(
         "at_risk",
         LastingSettings(for_s=600),
-        _lasting(_LESS, unless_worse=True),
+        _lasting(_LESS),
         _at_risk,
         ("isr", "min_isr", "health"),
         About.BROKERS,
