@@ -45,7 +45,7 @@ class FileChoice:
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
         self.located = self.blocked = self._has_rest = False
-        self.begun = position.begun if position else 0
+        self.begun = position.begun if position and only is not None else 0
         """How many of `only` were begun, or are gone."""
         self._last_older: Identity | None = None
         """The file with which the older lines end that were found last."""

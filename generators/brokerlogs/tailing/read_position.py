@@ -41,7 +41,7 @@ class ReadPosition:
     def as_json(self) -> dict[str, Any]:
         seen = [[*key, *one] for key, one in self.seen.items()]
         position = {"count": self.count, "end": self.end, "number": self.number, "seen": seen, "older": self.older}
-        return {**position, "begun": self.begun}
+        return {**position, **({"begun": self.begun} if self.begun else {})}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> ReadPosition:
