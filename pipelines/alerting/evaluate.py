@@ -143,23 +143,21 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, _notes(seen, stored), now)
 
-    evaluated = {name: before.clocks.get(rules.key(name), {}) for name in rules.settings}
     told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}
 
     def was_over(state: AlertState) -> bool:
         """Whether it ended before the rule was first evaluated, or was before it had these settings."""
         cluster = state.labels.get("cluster", "")
-        if cluster in evaluated.get(state.rule, {}):
+        if cluster in before.clocks.get(rules.key(state.rule), {}):
             return False
         at = looked_at.get((state.rule, cluster))
         return cluster not in told_of if at is None else microseconds(state.last_ts) <= at
 
     noted = pc.max(seen.handled["written_at"]).as_py()
     new = written(news(present, stored, was_over), stored, now, noted)
-    carried_on = [row for row in before.carried if row["rule"] not in judged]
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
     clocks |= {rules.key(name): seen.clocks for name in rules.settings if name in judged}
-    carried = [*carried_states(found), *carried_on]
+    carried = [*carried_states(found), *(row for row in before.carried if row["rule"] not in judged)]
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
 

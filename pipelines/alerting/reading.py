@@ -18,7 +18,6 @@ from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
-from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, add_answer
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
@@ -196,17 +195,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
 
 
-def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the states that logs tell, and what watchers were told of the controllers, without repeats."""
-    logged, told = dict[tuple[Any, ...], dict[str, Any]](), dict[str, list[Answer]]()
-    for row in rows:
-        if row["detail"].startswith(QUORUM):
-            add_answer(told.setdefault(row["cluster"], []), (row["ts"], row["detail"]))
-        elif not by_watcher(row["detail"]):
-            logged[tuple(row.values())] = dict(row)
-    names = SCHEMAS["broker_states"].names
-    of_controllers = [(cluster, ts, CONTROLLERS, None, said) for cluster, each in told.items() for ts, said in each]
-    return [*logged.values(), *(dict(zip(names, row, strict=True)) for row in of_controllers)]
+def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return each of these rows once, without what a watcher tells at each round of a broker that does not answer."""
+    wanted = (row for row in rows if row["detail"].startswith(QUORUM) or not by_watcher(row["detail"]))
+    return list({tuple(row.values()): row for row in wanted}.values())
 
 
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
