@@ -39,8 +39,8 @@ def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> I
             facts = {"words": not_judged(row["judged_once"], oldest)}
             yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)
     for row in evaluation.ask("SELECT * FROM blind ORDER BY ALL"):
-        cluster, facts = row["cluster"], {"words": unreadable(row["why"])}
-        yield Condition(name, cluster, "behind", cluster, row["why"], now, now, now, now, True, facts)
+        cluster, since, facts = row["cluster"], row["since"], {"words": unreadable(row["why"])}
+        yield Condition(name, cluster, "behind", cluster, row["why"], since, since, now, now, True, facts)
 
 
 def _sentence(conditions: Sequence[Condition]) -> str:

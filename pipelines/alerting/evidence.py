@@ -94,7 +94,7 @@ PARTS = {
     # Clusters that a drain closed, and of which nothing came for a day of the wall clock.
     "ended_recordings": Part(pa.schema([_CLUSTER])),
     # Tables that could not be read, by each cluster that is known.
-    "blind": Part(pa.schema([_CLUSTER, ("why", pa.string())])),
+    "blind": Part(pa.schema([_CLUSTER, ("why", pa.string()), ("since", _TIME)])),
 }  # fmt: skip
 SCHEMAS = {name: part.schema for name, part in PARTS.items()}
 

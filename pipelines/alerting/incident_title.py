@@ -80,7 +80,7 @@ def _number(alert: AlertState) -> str:
         return ""
     each = topics.split(", ")
     of = cut(each[0]) if len(each) == 1 else words.count(len(each), "topic")
-    partitions, offsets = alert.size
+    partitions, offsets, _ = alert.size
     if offsets:
         least = "" if alert.labels.get("proof") == "proven" else "at least "
         return f"{least}{words.count(offsets, 'offset')} of {of}"

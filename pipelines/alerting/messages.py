@@ -64,6 +64,8 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
         found["partition"] = named[0].rpartition("-")[2]
     if loss := _weightiest(conditions):
         found["loss"] = loss
+        if len(conditions) > len(named):
+            found["falls"] = str(len(conditions))
         found["offsets"] = str(sum(c.facts["lost_records"] or 0 for c in conditions))
         found["proof"] = "proven" if all(c.facts["proof"] == "proven" for c in conditions) else "bounded"
     if ranges := [lost for c in conditions if (lost := lost_range(c))]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, NOT_KNOWN, AlertState
+from pipelines.alerting.state import END, NOT_KNOWN, AlertState, Size
 
 HANDLED, WITHDRAWN = "handled", "withdrawn"
 
@@ -51,7 +51,7 @@ class Telling:
 
     last: AlertState
     at: datetime
-    size: tuple[int | None, int | None]
+    size: Size
 
     def is_less_than(self, state: AlertState) -> bool:
         """Whether a state is about more than was told."""

@@ -187,10 +187,14 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         notes.TABLE, ("notes",), lambda: lake.read(notes.TABLE, notes.ARROW), notes.ARROW.empty_table()
     )
     said = sorted({why for why in tables.unread.values() if why is not REBUILT})
-    unread = [{"cluster": c, "why": why} for c in sorted(known) for why in said]
-    found["blind"] = pa.Table.from_pylist(unread, SCHEMAS["blind"])
+    paths = {why: why.partition(" ")[0] for why in said}
+    unread = {path: before.unread.get(path, microseconds(now)) for path in paths.values()}
+    blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
+    found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
-    after = replace(before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={})
+    after = replace(
+        before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
+    )
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
 

@@ -22,6 +22,8 @@ NOT_KNOWN = "not known since"
 """Is said of what fires and of which nothing shows whether it is over."""
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
+Size = tuple[int | None, int | None, int]
+"""Of an alert; None: it does not say."""
 END = "end"
 """The label that says how an alert ended that did not end well: withdrawn, handled, or with its recording."""
 
@@ -50,10 +52,11 @@ class AlertState:
         return self.alert_id, self.first_ts
 
     @property
-    def size(self) -> tuple[int | None, int | None]:
-        """How many partitions or sources it is or was about, and how many offsets are lost; None: it does not say."""
+    def size(self) -> Size:
+        """How many partitions or sources it is or was about, how many offsets are lost, and in how many falls."""
         count, offsets = self.labels.get("count"), self.labels.get("offsets")
-        return int(count) + int(self.labels.get("over_count", 0)) if count else None, int(offsets) if offsets else None
+        about = int(count) + int(self.labels.get("over_count", 0)) if count else None
+        return about, int(offsets) if offsets else None, int(self.labels.get("falls", count or 0))
 
     @property
     def names(self) -> set[str]:
@@ -74,7 +77,7 @@ class AlertState:
         whole = all((one.size[0] or 0) <= LABELLED for one in (self, told))
         return whole and not self.present <= told.present
 
-    def exceeds(self, size: tuple[int | None, int | None]) -> bool:
+    def exceeds(self, size: Size) -> bool:
         """Whether it is about more than what had that size."""
         return any(a is not None and b is not None and a > b for a, b in zip(self.size, size, strict=True))
 

@@ -27,7 +27,7 @@ class Step:
     it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
     to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
     `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
-    fire yet.
+    fire yet. `unread`: by table path, since when the table cannot be read.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -37,6 +37,7 @@ class Step:
     newest: Mapping[str, int] = field(default_factory=dict)
     sources: Progress = field(default_factory=Progress)
     waits: Sequence[Wait] = ()
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 def last_step(lake: Lake) -> Step:

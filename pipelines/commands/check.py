@@ -95,8 +95,8 @@ def check(
     rows = _going_on(lambda: read_states(place), wrong)
     judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
     earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
-    for failed in earlier:
-        echo(failed)
+    for line in earlier:
+        echo(line)
     unmet = bool(earlier or (summary and summary.failed))
     shown = None if states is None else [state for state in states if since_last or state.firing]
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
@@ -106,14 +106,15 @@ def check(
         written, ran = [state.written_at for state in rows or () if state.written_at], judged["run_ts"].to_pylist()
         set_told(place, name, Told(max([before.alerts, *written]), max([before.results, *ran])))
     fires = fail_on_alert and reaches(severities, fail_on_alert)
-    for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires else 1 :]:
+    failed = fail_on_check and unmet
+    for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires or failed else 1 :]:
         echo(said, err=True)
     if fires:
         raise typer.Exit(FIRING)
+    if failed:
+        raise typer.Exit(UNMET)
     if wrong:
         raise wrong[0]
-    if fail_on_check and unmet:
-        raise typer.Exit(UNMET)
 
 
 def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:

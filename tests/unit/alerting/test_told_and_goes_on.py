@@ -389,3 +389,15 @@ def test_a_reassignment_ends_a_risk_and_does_not_hide_it(lake, looked_at, assign
         evaluate(lake, now=at(seconds))
     last = at(1000 if len(looked_at) > 1 else 100)
     assert rows_of(lake, "at_risk") == [("firing", at(100), last), ("resolved", at(100), at(5000))]
+
+
+def test_a_second_fall_of_a_partition_is_told_though_nobody_knows_how_much_it_lost(lake):
+    unknown = {"lost_from": None, "lost_to": None, "lost_records": None}
+    put(lake, hw_regressions, fall(0, 0, **unknown))
+    health(lake, 10)
+    (first,) = evaluate(lake, now=at(10))
+    up_to = Told(max(state.written_at for state in read_states(Lake(lake))))
+    put(lake, hw_regressions, fall(20, 0, **unknown) | {"regression_id": "second"})
+    (both,) = evaluate(lake, now=at(30))
+    assert both.episode == first.episode
+    assert [state.labels["falls"] for state in untold(read_states(Lake(lake)), up_to).fired] == ["2"]

@@ -241,3 +241,19 @@ def test_what_began_long_before_the_last_evaluation_and_lasts_is_told_when_its_t
     put(lake, partition_hw, freeze(0) | {"partition": 1})
     (alert,) = evaluate(lake, now=at(30 * DAY))
     assert (alert.rule, alert.first_ts, alert.labels["partitions"]) == ("under_min_isr", at(0), "orders-1")
+
+
+def test_a_table_that_cannot_be_read_stays_handled_until_it_can_be(lake):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    regressions = Unreadable(lake, hw_regressions)
+    behind = next(a for a in evaluate(lake, now=at(20)) if a.rule == "job_behind")
+    about = {"incident_id": behind.alert_id, "handled": True, "text": "restored tonight"}
+    put(lake, notes, {"cluster": "c", "written_at": at(21)} | about)
+    assert ("job_behind", "resolved") in told(evaluate(lake, now=at(22)))
+    assert told(evaluate(lake, now=at(30))) == [("loss", "firing")]
+    regressions.restored()
+    evaluate(lake, now=at(40))
+    Unreadable(lake, hw_regressions)
+    assert ("job_behind", "firing") in told(evaluate(lake, now=at(50)))
