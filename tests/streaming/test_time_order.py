@@ -88,6 +88,7 @@ def test_a_file_for_each_source_of_a_minute(tmp_path):
     assert_read_in_any_batches(tmp_path, (6_000, 1_500))
 
 
+@pytest.mark.nightly
 def test_a_file_for_each_topic(tmp_path):
     """The numbers of a source are spread over the files of a commit."""
     live, _ = clusters()
@@ -103,6 +104,7 @@ def test_a_commit_for_each_broker_of_the_whole_time(tmp_path):
     assert_read_in_any_batches(tmp_path)
 
 
+@pytest.mark.nightly
 def test_rows_laid_by_bucket(tmp_path):
     """Each task reads some row groups; what a part of the file covers is known from its footer."""
     live, old = clusters()
