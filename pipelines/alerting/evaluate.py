@@ -69,7 +69,7 @@ def evaluate_all(
     Without `write` the lake stays as it is. Raises RoleHeld as `evaluate` does.
     """
     if not write:
-        found = assess(place, rules, now, interval_s)
+        found = assess(place, rules, now, interval_s, told=_told_so_far(place))
         return found, *_incidents(place, found.stored + found.new, now, write=False)
     with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) as held:
         found = assess(place, rules, now, interval_s)
@@ -111,10 +111,29 @@ class Assessment:
     step: Step
 
 
-def assess(place: Lake, rules: AlertRules, now: datetime, interval_s: float = 0) -> Assessment:
-    """The alerts of a lake at `now` of the wall clock (aware), with nothing written."""
-    step = last_step(place)
-    return decide(read(place, rules, step, now, interval_s), rules, read_states(place), step, now)
+def assess(
+    place: Lake,
+    rules: AlertRules,
+    now: datetime,
+    interval_s: float = 0,
+    told: tuple[Step, list[AlertState]] | None = None,
+) -> Assessment:
+    """The alerts of a lake at `now` of the wall clock (aware), with nothing written.
+
+    Args:
+        told: the step and the states to go on from; None: those that the lake has.
+    """
+    step, stored = told or (last_step(place), read_states(place))
+    return decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
+
+
+def _told_so_far(place: Lake) -> tuple[Step, list[AlertState]]:
+    """Return the last step and the stored states; none if they cannot be read: then what holds fires anew."""
+    try:
+        return last_step(place), read_states(place)
+    except Exception as error:
+        _log.warning("what was told cannot be read: %s", error)
+        return Step(), []
 
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:

@@ -79,7 +79,7 @@ def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: da
         opened = [one for one in opened if one.row is None or one.row.state != ENDED]
         for state in by_moment.get(moment, ()):
             _take(state, opened)
-        rows += [row for one in opened if (row := one.turn(moment, windows))]
+        rows += [row for one in opened for row in (one.turn(moment, windows), one.was_over(moment)) if row]
     return rows
 
 
@@ -181,6 +181,13 @@ class _Open:
         sent = self.row is not None and self.row.state == OPEN
         planned = until is not None or (not firing and self.row is not None and self.row.state == PLANNED)
         return self._as(PLANNED if planned and not sent else OPEN, firing, until, at)
+
+    def was_over(self, at: datetime) -> Incident | None:
+        """Return the ended state of one that was well for WELL by the time it was first seen."""
+        over = self.row is not None and self.row.state == OPEN and self.row.written_at == at and self.well_since == at
+        if not over or at - max(one.last_ts for one in self.members.values()) < WELL:
+            return None
+        return self._as(ENDED, [], None, at + timedelta(microseconds=1))
 
     def end(self) -> Incident | None:
         """Return the ended state, dated WELL after its last alert stopped firing."""

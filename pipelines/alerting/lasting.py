@@ -44,7 +44,8 @@ _SPELLS = """
 ), rounds AS (
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), lasted AS (
-  SELECT spells.*, who.cluster AS cluster, clock, assigned, level, worse, coalesce(turned, CASE
+  SELECT spells.*, who.cluster AS cluster, clock, g.cluster IS NOT NULL AS judged,
+    assigned, level, worse, coalesce(turned, CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
@@ -55,7 +56,7 @@ SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS f
   CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
-  who.cluster IN (FROM closed) AS closed,
+  who.cluster IN (FROM closed) AS closed, judged,
   EXISTS (FROM carried AS p WHERE p.rule = $rule AND p.ended IS NULL AND {who} = who AND p.ts = lasted.ts) AS told
 FROM lasted LEFT JOIN rounds USING (cluster)
 WHERE wrong AND (ended - ts >= $lasting OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
@@ -162,7 +163,9 @@ WITH changes AS (
 class OfflineSettings(LastingSettings):
     """Fires at once; after `one_replica_s` seconds for a partition of one replica, and in a closed recording.
 
-    Any restart takes a single replica away, and the brokers of a recording may have been stopped at its end."""
+    Any restart takes a single replica away, and the brokers of a recording may have been stopped at its end. A
+    partition that was not judged yet may have one replica.
+    """
 
     for_s: Seconds = 0
     one_replica_s: Seconds = 300
@@ -177,7 +180,8 @@ def _lasting(
         alone = getattr(settings, "one_replica_s", settings.for_s)
         least = min(settings.for_s, alone) * SECOND
         for row in evaluation.ask(marks + SPELLS, lasting=least, rule=name):
-            lasts = (alone if len(row["assigned"] or ()) == 1 or row["closed"] else settings.for_s) * SECOND
+            maybe_alone = len(row["assigned"] or ()) == 1 or row["closed"] or not row["judged"]
+            lasts = (alone if maybe_alone else settings.for_s) * SECOND
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)

@@ -85,14 +85,15 @@ class _Tables:
     def rows(self, name: str, begins: Mapping[str, datetime] | None = None) -> pa.Table:
         """The rows of a table, by cluster since when; one that is missing though the job made it is not one without."""
         part = PARTS[name]
-        if self.made and name not in OF_OTHERS and not self.lake.has_table(part.table):
-            self.unread.setdefault(name, f"{part.table.path} is missing")
-        if name in self.unread:
-            return part.schema.empty_table()
-        empty = part.schema.empty_table()
-        return self.attempt(
-            part.table, (name,), lambda: self.lake.read(part.table, part.schema, _rows(part, begins)), empty
-        )
+
+        def look() -> pa.Table:
+            if self.made and name not in OF_OTHERS and not self.lake.has_table(part.table):
+                self.unread.setdefault(name, f"{part.table.path} is missing")
+            if name in self.unread:
+                return part.schema.empty_table()
+            return self.lake.read(part.table, part.schema, _rows(part, begins))
+
+        return self.attempt(part.table, (name,), look, part.schema.empty_table())
 
     def oldest_new(self, name: str, before: Mapping[str, int]) -> datetime | None:
         """The oldest time in the files that were written after the `newest` of an evaluation before, where it had any;

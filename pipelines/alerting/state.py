@@ -56,7 +56,7 @@ class AlertState:
         """How many partitions or sources it is or was about, how many offsets are lost, and in how many falls."""
         count, offsets = self.labels.get("count"), self.labels.get("offsets")
         about = int(count) + int(self.labels.get("over_count", 0)) if count else None
-        return about, int(offsets) if offsets else None, int(self.labels.get("falls", count or 0))
+        return about, int(offsets) if offsets else None, int(self.labels.get("falls", about or 0))
 
     @property
     def names(self) -> set[str]:

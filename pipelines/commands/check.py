@@ -79,7 +79,7 @@ def check(
         raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
     load(settings.alerts.rules_file or None)  # of bad rules nothing is done
     now, place, wrong = clock.now(), Place(settings.lake.path, settings.lake.storage_options), list[Exception]()
-    before = told(place, name) if since_last else Told(now, now)
+    before = (_going_on(lambda: told(place, name), wrong) or Told()) if since_last else Told(now, now)
     for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():
         echo(str(line))
     if off := _going_on(lambda: jobs.clock_off(settings, now), wrong):
@@ -95,8 +95,8 @@ def check(
     rows = _going_on(lambda: read_states(place), wrong)
     judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
     earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
-    for line in earlier:
-        echo(line)
+    for unmet_before in earlier:
+        echo(unmet_before)
     unmet = bool(earlier or (summary and summary.failed))
     shown = None if states is None else [state for state in states if since_last or state.firing]
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())

@@ -330,7 +330,7 @@ def frozen(*spans):
 def test_what_began_and_ended_within_an_alert_is_named_for_as_long_as_it_fires_and_at_its_end():
     lake = frozen((0, 20 * DAY), (HOUR, 3 * HOUR))
     (told,) = lake.look(DAY).new
-    assert (told.labels["partitions"], told.labels["over"], told.size) == ("orders-0", "orders-1", (2, None))
+    assert (told.labels["partitions"], told.labels["over"], told.size) == ("orders-0", "orders-1", (2, None, 2))
     assert [lake.look(day * DAY).new for day in (1, 7, 9, 9, 19)] == [[]] * 5
     (ended,) = lake.look(21 * DAY).new
     assert (ended.state, ended.labels["partitions"]) == ("resolved", "orders-0, orders-1")

@@ -71,6 +71,14 @@ def test_a_killed_broker_is_one_incident_from_its_first_alert_to_five_minutes_af
     assert len({row.incident_id for row in one}) == 1
 
 
+@pytest.mark.parametrize(("last", "ends"), [(400, [OPEN, ENDED]), (401, [OPEN])])
+def test_an_incident_that_was_well_for_five_minutes_when_it_was_first_seen_has_ended(last, ends):
+    seen = replace(OFFLINE, last_ts=at(0), written_at=at(700))
+    (one,) = of(seen, replace(seen, state="resolved", last_ts=at(last)), now=700)
+    assert [row.state for row in one] == ends
+    assert one[-1].written_at - one[0].written_at == timedelta(microseconds=len(ends) - 1)
+
+
 def test_an_alert_that_names_the_same_broker_joins_however_late():
     (one,) = of(OFFLINE, state("under_min_isr", 4_000, "2", "clicks-7"))
     assert len(one[-1].alert_ids) == 2

@@ -401,3 +401,10 @@ def test_a_second_fall_of_a_partition_is_told_though_nobody_knows_how_much_it_lo
     (both,) = evaluate(lake, now=at(30))
     assert both.episode == first.episode
     assert [state.labels["falls"] for state in untold(read_states(Lake(lake)), up_to).fired] == ["2"]
+
+
+def test_a_partition_that_was_not_judged_yet_may_have_one_replica(lake):
+    events(lake, elected(0, 1, 0, 0), elected(100, -1, 1, 1), progress(130, number=2))
+    assert evaluate(lake, now=at(130)) == []
+    nobody_leads(lake, 130)
+    assert one(lake, 140).rule == "offline", "three replicas are assigned"

@@ -10,6 +10,7 @@ from deltalake import DeltaTable
 from pipelines.alerting.evaluate import evaluate
 from pipelines.lake.lake import Lake
 from schemas import (
+    alerts,
     brokers,
     cluster_minute,
     deliveries,
@@ -257,3 +258,28 @@ def test_a_table_that_cannot_be_read_stays_handled_until_it_can_be(lake):
     evaluate(lake, now=at(40))
     Unreadable(lake, hw_regressions)
     assert ("job_behind", "firing") in told(evaluate(lake, now=at(50)))
+
+
+def test_a_table_that_may_not_be_opened_silences_no_alert(lake, monkeypatch):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    written_by_a_job(lake)
+    there = Lake.has_table
+
+    def refused(self, table):
+        if table is replica_sync.TABLE:
+            raise PermissionError(13, "Permission denied")
+        return there(self, table)
+
+    monkeypatch.setattr(Lake, "has_table", refused)
+    found = evaluate(lake, now=at(20))
+    assert {("loss", "firing"), ("job_behind", "firing")} <= set(told(found))
+    assert "silver/replica_sync cannot be read" in " ".join(a.summary for a in found if a.rule == "job_behind")
+
+
+def test_what_fires_is_known_without_what_was_told(lake):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    Unreadable(lake, alerts)
+    assert told(evaluate(lake, now=at(20), write=False)) == [("loss", "firing")]
