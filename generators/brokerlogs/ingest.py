@@ -106,9 +106,8 @@ class _Ingest:
 
     def with_stable_names(self, found: Discovery) -> Discovery:
         """The sources under the names under which they were read before, with messages on names that changed."""
-        if self.factory.options.source is None:
-            messages = self._checkpoints.keep_names(found.sources)
-            self.session.add_messages(messages)
+        given = self.factory.options.source is not None
+        self.session.add_messages(self._checkpoints.keep_names(found.sources, given=given))
         return found
 
     def add_sources(self, found: Discovery, new: Sequence[Source]) -> None:

@@ -101,7 +101,8 @@ class RareLines:
             lifecycle.read("AppInfoParser", Line(ts, 0, line.broker, -1, message), events)
         self.early.clear()
         try:
-            if self._shape(kind, line, events) or not may_be_evidence(kind, line.message):
+            whole = _TWO_LINES.search(line.message) is None
+            if whole and (self._shape(kind, line, events) or not may_be_evidence(kind, line.message)):
                 return True
         except (KeyError, ValueError, OverflowError):  # a shape whose fields are others, or wider, than it has had
             pass

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from generators.brokerlogs.scanning.arrays import Array, compiled
 from generators.brokerlogs.scanning.interning import hash_of
 from generators.brokerlogs.scanning.line_header import piped, stock, stock_time, without_header
-from generators.brokerlogs.scanning.line_record import BROKEN, IGNORED
+from generators.brokerlogs.scanning.line_record import BROKEN, IGNORED, NOTED
 from generators.brokerlogs.scanning.loggers import logger_class
 from generators.brokerlogs.scanning.message_kinds import classify
 from generators.brokerlogs.scanning.torn import two_lines
@@ -85,7 +85,7 @@ def scan(buf: Array, ends: Array, lines: Array, names: Names, first: int, known_
             names.logger_classes[line.logger, 2] = logger_end
             counts[LOGGERS] = count
         line.kind, name, name_end = classify(buf, names.logger_classes[line.logger, 0], line.end, line)
-        if line.kind == IGNORED and two_lines(buf, line.message, line.end):
+        if (line.kind == IGNORED or line.kind == NOTED) and two_lines(buf, line.message, line.end):
             line.kind = BROKEN
         if name >= 0 and line.kind != BROKEN:
             line.place, count = enter(*names.places, counts[PLACES], hash_of(buf, name, name_end))

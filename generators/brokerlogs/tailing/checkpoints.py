@@ -66,11 +66,12 @@ class Checkpoints:
             names = sorted((older | {_following(name) for name in known}) - looked_at)
         return states
 
-    def keep_names(self, sources: list[Source]) -> list[str]:
-        """Give these sources the ids under which their files were read before; return messages on other brokers.
+    def keep_names(self, sources: list[Source], *, given: bool = False) -> list[str]:
+        """Give these sources the ids under which their files were read before; return messages on ids that change.
 
         A source keeps an id made from its path even if its broker becomes known later. If files read as one broker now
-        name another broker, they get the id of the other broker.
+        name another broker, they get the id of the other broker. An id that is `given` stays:
+        other files may lie there now.
         """
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
@@ -85,6 +86,12 @@ class Checkpoints:
             if before != source.source_id and before.startswith(BY_BROKER) and source.source_id.startswith(BY_BROKER):
                 messages.append(
                     f"{source.series.folder}: read before as {before}, its files say {source.source_id} now"
+                )
+                before = source.source_id
+            if given and before != source.source_id:
+                messages.append(
+                    f"{source.series.folder}: read before as {before}, and as {source.source_id} now: lines that were "
+                    "read are told again"
                 )
                 before = source.source_id
             names[place] = before

@@ -63,11 +63,11 @@ class LineGrades:
                 merged.append((begin, end))
         self.spans = merged[-REMEMBERED:]
 
-    def _told_around(self, ts: npt.NDArray[np.int64]) -> Mask:
-        """Whether it told something before each time that it had not ended since."""
+    def _told_around(self, ts: npt.NDArray[np.int64], ends_us: int = ENDS_US) -> Mask:
+        """Return for each time if it told something before, and something since or at most `ends_us` before."""
         begins, ends = np.array(self.spans or [(0, 0)], np.int64).T
         at = np.searchsorted(begins, ts, side="right") - 1
-        told: Mask = (at >= 0) & (ts <= ends[at] + ENDS_US)
+        told: Mask = (at >= 0) & (ts <= ends[at] + ends_us)
         return told
 
     def own_rows(self, rows: pa.Table, others: Sequence[LineGrades]) -> tuple[pa.Table, list[str]]:
@@ -84,11 +84,15 @@ class LineGrades:
         return (rows.filter(pa.array(~left)) if left.any() else rows), [*messages]
 
     def _is_better_elsewhere(self, ts: npt.NDArray[np.int64], family: str, other: LineGrades) -> Mask:
-        """Whether at these times the other source has the better grade, or an equal one and the smaller name."""
+        """Return for each time if the other source has the better grade, or an equal one and the smaller name.
+
+        Of two alike the one that has told nothing since says nothing of that time: windows of one log end like that.
+        """
         steps = other.steps.get(family, [])
         own, its = _at(self.steps.get(family, []), ts), _at(steps, ts)
         has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & other._told_around(ts)
-        better: Mask = has_rows & ((its > own) | ((its == own) & (other.name < self.name)))
+        alike: Mask = (its == own) & other._told_around(ts, 0) if other.name < self.name else np.zeros(len(ts), bool)
+        better: Mask = has_rows & ((its > own) | alike)
         return better
 
 

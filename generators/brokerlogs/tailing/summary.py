@@ -120,7 +120,11 @@ class IngestSummary:
             text.append(
                 f"  no line numbers (%sn) in {_first_few(blind)}: losses before the reader cannot be seen there"
             )
-        text.extend(f"  {one.source_id}: lines are missing in {one.lost:,} places" for one in self.sources if one.lost)
+        text.extend(
+            f"  {one.source_id}: lines are missing in {one.lost:,} place{'s' * (one.lost > 1)}"
+            for one in self.sources
+            if one.lost
+        )
         text.extend(_broken(self.broken))
         text.extend(f"  {problem}" for problem in self.problems)
         text.extend(self.unread())

@@ -87,6 +87,16 @@ OTHER = "Something else of no concern"
             f"{T0}|t|INFO|kafka.server.Other|Something el{T0}|t|INFO|kafka.cluster.Partition|{CUT}ed to 1,2\n",
             id="piped, of another logger",
         ),
+        pytest.param(
+            f"{T0}|t|DEBUG|org.apache.kafka.controller.QuorumController|[QuorumController id=1] Completing purgatory "
+            f"items up to offset 30 and epoch 1. {T0}|t|DEBUG|org.apache.kafka.controller.QuorumController|{OTHER}\n",
+            id="of the controller, a frequent one",
+        ),
+        pytest.param(
+            f"{T0}|t|INFO|org.apache.kafka.controller.QuorumController|[QuorumController id=1] {OTHER} "
+            f"{T0}|t|DEBUG|org.apache.kafka.controller.QuorumController|{OTHER}\n",
+            id="of the controller, a rare one",
+        ),
     ],
 )
 def test_a_line_of_another_logger_that_has_two_is_lost(glued):

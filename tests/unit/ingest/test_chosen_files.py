@@ -173,3 +173,14 @@ def test_a_file_that_stopped_long_before_suppresses_nothing(tmp_path: Path) -> N
     assert told["server.log", "hw"] == 1
     alone = cluster(tmp_path / "alone", replication=numbered(*LEAN))
     assert told["replication.log", "hw"] == counts_by_file(read_logs([alone], "c"))["replication.log", "hw"]
+
+
+def test_windows_of_one_log_under_two_names_lose_no_row(tmp_path: Path) -> None:
+    lean = [leader(), *(advanced(n, n + 1, ms=1000 * n) for n in range(1, 60))]
+    whole = cluster(tmp_path / "whole", replication="".join(lean))
+    both = cluster(tmp_path / "both", w1="".join(lean[:40]), w2="".join(lean[30:]))
+
+    def hws(logs: Path) -> set[int]:
+        return {row["hw"] for row in read_logs([logs], "c").to_pylist() if row["event_type"] == "hw"}
+
+    assert hws(both) == hws(whole)

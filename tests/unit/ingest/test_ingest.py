@@ -94,6 +94,17 @@ def _unordered(events: pa.Table) -> Counter:
     return Counter(row for row in rows if row[0] not in ("progress", "config"))
 
 
+def test_another_source_for_files_that_were_read_is_said(tmp_path: Path) -> None:
+    lake, log = str(tmp_path / "lake"), tmp_path / "replication.log"
+    source = traces.path(SCENARIO) / "broker-1" / "replication.log.gz"
+    log.write_bytes(gzip.decompress(source.read_bytes()))
+    ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(source="a"))
+    said = "read before as a/replication.log, and as b/replication.log now: lines that were read are told again"
+    for name, expected in (("a", False), ("b", True), ("b", False)):
+        summary = ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(source=name))
+        assert any(said in word for word in summary.problems) == expected
+
+
 def test_another_log_in_its_place_is_a_new_incarnation(tmp_path: Path) -> None:
     lake, log = str(tmp_path / "lake"), tmp_path / "replication.log"
     for broker in (1, 2):
