@@ -7,7 +7,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[3]
 PRODUCT = [path for root in ("pipelines", "schemas", "generators") for path in (REPOSITORY / root).rglob("*.py")]
-LEFT = {"Of": 34, "What": 326, "Who": 15, "Whose": 3, "Which": 43, "How": 83, "Where": 43}
+LEFT = {"Of": 29, "What": 315, "Who": 14, "Whose": 3, "Which": 42, "How": 79, "Where": 39}
 """Docstrings that begin with a clause where a noun or verb is wanted: lower a number when you have mended some."""
 
 
