@@ -48,7 +48,7 @@ def evaluate(
 ) -> list[AlertState]:
     """Every alert that fires, and those that this evaluation resolved; `ops/alerts`, `ops/incidents` get what is new.
 
-    Without `write` the lake stays as it is.
+    Without `write` the lake stays as it is, and if what was told cannot be read, what holds fires anew.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
     `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
@@ -56,7 +56,11 @@ def evaluate(
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
     place, now = Lake(lake, storage_options or {}), now or datetime.now(UTC)
-    found = evaluate_all(place, load(rules_file), now, interval_s, wait_s=wait_s, write=write)[0]
+    rules = load(rules_file)
+    if write:
+        found = evaluate_all(place, rules, now, interval_s, wait_s=wait_s)[0]
+    else:
+        found = assess(place, rules, now, interval_s, _told_so_far(place))
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
 
@@ -69,7 +73,7 @@ def evaluate_all(
     Without `write` the lake stays as it is. Raises RoleHeld as `evaluate` does.
     """
     if not write:
-        found = assess(place, rules, now, interval_s, told=_told_so_far(place))
+        found = assess(place, rules, now, interval_s)
         return found, *_incidents(place, found.stored + found.new, now, write=False)
     with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) as held:
         found = assess(place, rules, now, interval_s)

@@ -171,9 +171,7 @@ class OfflineSettings(LastingSettings):
     one_replica_s: Seconds = 300
 
 
-def _lasting(
-    marks: str, *, unless_worse: bool = False
-) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
+def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterator[Condition]]:
     """The states of these marks that lasted long enough; times in microseconds."""
 
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:

@@ -19,11 +19,11 @@ _MORE = re.compile(r" and [\d,]+ more$")
 RECORDING_ENDED = "recording ended"
 """The END of what lasted as its recording ended."""
 NOT_KNOWN = "not known since"
-"""Is said of what fires and of which nothing shows whether it is over."""
+"""The words in the summary of an alert that fires, if nothing shows whether it is over."""
 LABELLED = 100
 """Items that the labels name; the sentence names fewer, the silver tables have all."""
 Size = tuple[int | None, int | None, int]
-"""Of an alert; None: it does not say."""
+"""Size of an alert: its partitions or sources, the offsets lost (both None if not told), and the falls."""
 END = "end"
 """The label that says how an alert ended that did not end well: withdrawn, handled, or with its recording."""
 

@@ -70,8 +70,8 @@ class Checkpoints:
         """Give these sources the ids under which their files were read before; return messages on ids that change.
 
         A source keeps an id made from its path even if its broker becomes known later. If files read as one broker now
-        name another broker, they get the id of the other broker. An id that is `given` stays:
-        other files may lie there now.
+        name another broker, they get the id of the other broker. An id that is `given`
+        stays: other files may lie there now.
         """
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:

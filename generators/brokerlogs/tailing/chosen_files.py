@@ -63,7 +63,7 @@ class LineGrades:
                 merged.append((begin, end))
         self.spans = merged[-REMEMBERED:]
 
-    def _told_around(self, ts: npt.NDArray[np.int64], ends_us: int = ENDS_US) -> Mask:
+    def _told_around(self, ts: npt.NDArray[np.int64], ends_us: npt.NDArray[np.int64]) -> Mask:
         """Return for each time if it told something before, and something since or at most `ends_us` before."""
         begins, ends = np.array(self.spans or [(0, 0)], np.int64).T
         at = np.searchsorted(begins, ts, side="right") - 1
@@ -90,9 +90,9 @@ class LineGrades:
         """
         steps = other.steps.get(family, [])
         own, its = _at(self.steps.get(family, []), ts), _at(steps, ts)
-        has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & other._told_around(ts)
-        alike: Mask = (its == own) & other._told_around(ts, 0) if other.name < self.name else np.zeros(len(ts), bool)
-        better: Mask = has_rows & ((its > own) | alike)
+        told = other._told_around(ts, np.where(its > own, ENDS_US, 0))
+        has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & told
+        better: Mask = has_rows & ((its > own) | ((its == own) & (other.name < self.name)))
         return better
 
 

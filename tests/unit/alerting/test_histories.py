@@ -209,7 +209,7 @@ class Lake:
 
 
 def assigned(changes, now):
-    """What is assigned of a partition, and what was."""
+    """The replicas assigned to a partition now, and those of before."""
     each = [(0, [1, 2]), *(one for one in changes[1:] if one[0] <= now)]
     whole = [{"since": at(since), "replicas": replicas} for since, replicas in each]
     return {"ar": each[-1][1], "assignments": whole if len(each) > 1 else None}

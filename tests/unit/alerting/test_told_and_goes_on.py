@@ -177,7 +177,7 @@ WELL = f"{QUORUM}: 3 voters, 3 caught up"
 
 
 def quorum_told(lake, *told):
-    """What a watcher was told of the controllers: (second, detail)."""
+    """Put rows of a watcher on the controllers: (second, detail)."""
     row = {"event_type": "broker_state", "replica_id": 1, "level": 1}
     events(lake, *(progress(ts, "watch/a/broker-1", detail, ts) | row for ts, detail in told))
 

@@ -225,7 +225,7 @@ SEVERITY = {None: 0, Effect.KEEPS: 0, Effect.NOT_KNOWN: 1, Effect.BREAKS: 2, Eff
 @unhurried
 @given(partitions(), IDS, IDS)
 def test_stopping_more_brokers_never_makes_it_better(facts, stopped, more):
-    """Where fewer are left than min ISR it stops for certain; whether waiting would have helped may not be known."""
+    """Fewer than min ISR stop acks=all for certain; it may not be known if waiting would have helped."""
 
     def severity(brokers):
         found = effect_on(facts, brokers)
