@@ -103,10 +103,13 @@ def _owned(source: pa.ChunkedArray, bucket: int, buckets: int) -> pa.ChunkedArra
 
 
 def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
-    """The same rows with the type of rejected ones replaced; those without a usable number are left out."""
-    at = events.schema.get_field_index("event_type")
-    kind = pc.if_else(good, events["event_type"], REJECTED)
-    return events.set_column(at, "event_type", kind).filter(pa.array(~_without_number(events)))
+    """The same rows, rejected ones with a type of their own and no values but where they stand; those without a usable
+    number are left out."""
+    for at, name in enumerate(events.column_names):
+        if name not in (*_NEVER_NULL, "topic") and events[name].null_count < len(events):
+            instead = REJECTED if name == "event_type" else pa.scalar(None, events[name].type)
+            events = events.set_column(at, name, pc.if_else(good, events[name], instead))
+    return events.filter(pa.array(~_without_number(events)))
 
 
 def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:

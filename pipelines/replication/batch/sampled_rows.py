@@ -13,7 +13,7 @@ from pipelines.replication.batch.rare_events import FIRST
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Records, as_records
 from pipelines.replication.compiled.types import I64, MS, NULL, NULL32
-from pipelines.replication.events.columns import event_kinds, int32_column, int64_column, list_column, take_rows
+from pipelines.replication.events.columns import CODE, event_kinds, int32_column, int64_column, list_column, take_rows
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, Config
 from pipelines.replication.rules import Rules
 from pipelines.replication.samples.bundles import Rows
@@ -57,12 +57,12 @@ def sampled_rows(state: State, rules: Rules, batch: Batch, unled: I64) -> Sample
         return None
     events, clock = take_rows(batch.events.select(_COLUMNS), positions), batch.clocks(positions)
     source, number = (state.series[name][batch.series[positions]] for name in ("source", "partition"))
-    isr, assigned = list_column(events["isr"]), list_column(events["replicas"])
+    isr, assigned, kind = list_column(events["isr"]), list_column(events["replicas"]), event_kinds(events)
     known = {
         "clock": clock,
         "ts": int64_column(events["ts"]),
         "error": microseconds(events["ts_error_ms"]),
-        "kind": event_kinds(events),
+        "kind": np.where(kind < 0, CODE["lost"], kind),  # of one in quarantine no more is known
         "broker": int32_column(events["broker_id"]),
         "leader": _number(int32_column(events["leader_id"]), NULL32),
         "epoch": _number(int32_column(events["leader_epoch"]), NULL32),

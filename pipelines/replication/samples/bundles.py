@@ -162,6 +162,8 @@ def answered_always(rounds: Rounds, cluster: int, broker: int, after: int, until
 @hot
 def find_member(one: Present, broker: int) -> int:
     """The entry of a replica, -1 if it has none."""
+    if broker < 0:  # vacant entries have -1
+        return -1
     for k in range(one.record[0].members):
         if one.members[k].broker == broker:
             return k

@@ -106,6 +106,8 @@ def _enter_ids(store: Store, record: int, ids: I32, at: int, count: int) -> int:
 @kernel
 def _enter(store: Store, record: int, broker: int) -> int:
     """Gives a replica an entry."""
+    if broker < 0:
+        return _ENTERED
     of = store.records[record]
     entries = view(store.members, record)
     vacant = -1

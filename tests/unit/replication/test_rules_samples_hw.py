@@ -50,6 +50,18 @@ def test_a_term_of_which_nobody_says_the_first_hw_has_none():
     assert len(facts.hw_regressions) == 0
 
 
+@pytest.mark.parametrize("isr", [[-1], []])
+def test_a_row_in_quarantine_says_only_that_an_answer_is_missing(isr):
+    """It began the term that it names, with an ISR of nobody."""
+    told, missing = caught_up(), caught_up()
+    told[0].seen(4000, 2, 1, isr=isr)
+    missing[0].unanswered(4000)
+    told, missing = (facts_of(*watched).tables() for watched in (told, missing))
+    assert len(told.pop("quarantine")) == 1
+    assert not len(missing.pop("quarantine"))
+    assert told == missing
+
+
 def test_the_same_answer_is_no_row_and_an_unknown_hw_is_none():
     one, two, three = caught_up()
     one.leads(4000, 0, 160, None).leads(5000, 0, 170, 150)
