@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.streams import prefix_of
@@ -28,6 +29,8 @@ def first_bytes(path: Path) -> bytes:
     try:
         stat = path.stat()
     except OSError:
+        return b""
+    if not S_ISREG(stat.st_mode):
         return b""
     return _head_of(path, stat.st_dev, stat.st_ino, min(stat.st_size, SNIFF), stat.st_mtime_ns)
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from stat import S_ISREG
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -103,6 +104,8 @@ class Series:
             try:
                 stat = path.stat()
             except FileNotFoundError:
+                continue
+            if not S_ISREG(stat.st_mode):  # a pipe would never end to be opened
                 continue
             offered = self.named is None or name in self.named
             key = stat.st_dev, stat.st_ino

@@ -32,10 +32,6 @@ class SourceTime:
         hole = {"hole": True} if self._after_hole else {}
         return {"high": self.max_ts, "progressed": self._progress_ts, **hole, "like": self.defaults}
 
-    def set(self, ts: int) -> None:
-        """Set the time to that of a row which says that all was told up to it."""
-        self.max_ts = self._progress_ts = ts
-
     def interleave(self, rows: pa.Table, shown: Shown) -> pa.Table:
         """The next rows, with progress rows between them."""
         names = ("cluster", "source_id", "broker_id", "level")
@@ -67,5 +63,5 @@ class SourceTime:
         if not len(stamps) or not self.defaults:
             return []
         rows = progress(stamps, self.defaults, EVENTS, shown, self.max_ts or int(stamps[0]))
-        self.set(int(stamps[-1]))
+        self.max_ts = self._progress_ts = int(stamps[-1])
         return [rows]

@@ -69,6 +69,8 @@ class Tailer:
         self.time = SourceTime({}, dict(defaults or {}))
         self._heartbeat, self._flushed = Heartbeat(), False
         self._lost_since: float | None = None
+        self._ended_us = 0
+        """The time (us) of the last row of the incarnation before."""
         self.missing = MissingLines(state.get("unread", ()) if state else ())
         state = dict(state or {})
         stored = ReadPosition.from_json(state["place"]) if state.get("place") else None
@@ -192,6 +194,7 @@ class Tailer:
     def _start_new_epoch(self) -> None:
         """Start a new incarnation of the source: what followed the lines told last is gone."""
         epoch, report = self.numbering.epoch + 1, self.parser.report
+        self._ended_us = self.max_ts
         self.messages.append(f"{self.source.source_id}: not the files read before, restarted as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
@@ -269,15 +272,16 @@ class Tailer:
         return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
-        """What was not read of a source that has no rows to say so between, as rows of the time `ts` (us)."""
+        """What was not read of a source that has no rows to say so between, as rows of the time at which its lines
+        ended, else `ts` (us); its own time stays: the next lines may be older."""
         report = self.parser.report
         if report.lines > self.report_before.lines and report.tells_nothing:
             self.missing.add_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
         if not self.missing.notes or self._has_rows or not self.drained or not self.reader.at_end:
             return []
-        self.parser.low_watermark, self._has_rows = max(self.parser.low_watermark, ts), True
-        self.time.set(max(self.max_ts, ts))
-        return self._take_notes()
+        known, self.parser.low_watermark, self._has_rows = self.parser.low_watermark, self._ended_us or ts, True
+        rows, self.parser.low_watermark = self._take_notes(), known
+        return rows
 
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
         """Rows of a source at the end of its live log that no event brings about.

@@ -206,3 +206,28 @@ def test_leader_epochs_order_rows_across_a_seam(tmp_path: Path) -> None:
     at_once, live = broker.verdicts()
     assert ("committed_loss", "critical") in at_once
     assert live == [("committed_loss", "warning")]  # telemetry is missing where the term begins
+
+
+def truncated_to_known_lines(broker: Broker) -> None:
+    broker.live.write_text(advances("01:00:00", 100, 200))
+    broker.call()
+    broker.live.write_text(advances("01:00:00", 100, 150))
+
+
+def broken_gzip(broker: Broker) -> None:
+    (broker.logs / "replication.log.gz").write_bytes(b"\x1f\x8bbroken")
+
+
+@pytest.mark.parametrize("history", [truncated_to_known_lines, broken_gzip], ids=lambda history: history.__name__)
+def test_what_is_missing_before_any_row_tells_nothing_of_the_time_after_it(
+    history: Callable[[Broker], None], tmp_path: Path
+) -> None:
+    """That it was missing was told with the time of the file, of today: the log of a month ago covered the month."""
+    broker = Broker(tmp_path)
+    history(broker)
+    broker.call()
+    with broker.live.open("a") as file:
+        file.write(advances("02:00:00", 200, 250))
+    broker.call()
+    last = {row["event_type"]: f"{row['ts']:%H:%M:%S}" for row in broker.rows()["broker-1/replication.log"]}
+    assert (last["hw"], last["progress"]) == ("02:00:05", "02:00:05")

@@ -141,3 +141,13 @@ def test_a_part_of_a_path_is_the_quoted_name_and_fits_a_file_system() -> None:
     long = [path_part(letter + "é" * 300) for letter in "ab"]
     assert all(len(part) <= 200 for part in long)
     assert len(set(long)) == 2
+
+
+def test_what_is_named_like_a_log_and_is_none_keeps_no_log_waiting(tmp_path: Path) -> None:
+    """A pipe was opened, which ends when somebody writes into it; a folder was taken for a file that fails."""
+    (tmp_path / "server.log").write_text("[2026-11-20 10:00:00,000] INFO x (kafka.server.KafkaServer)\n")
+    os.mkfifo(tmp_path / "server.log.1")
+    os.mkfifo(tmp_path / "other")
+    (tmp_path / "server.log.2").mkdir()
+    (source,) = discover([tmp_path]).sources
+    assert [entry.path.name for entry in source.series.entries()] == ["server.log"]
