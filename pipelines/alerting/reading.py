@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -25,6 +27,7 @@ from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
+from schemas import tables as declared
 from schemas.event_types import QUORUM, by_watcher
 
 if TYPE_CHECKING:
@@ -193,17 +196,25 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
+    ops = {name for name, table in declared().items() if table.path.startswith("ops/") and lake.has_table(table)}
     after = replace(
-        before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
-    )
+        before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread,
+        ops=sorted({*before.ops, *ops}),
+    )  # fmt: skip
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
 
 
 def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return each of these rows once, without what a watcher tells at each round of a broker that does not answer."""
-    wanted = (row for row in rows if row["detail"].startswith(QUORUM) or not by_watcher(row["detail"]))
-    return list({tuple(row.values()): row for row in wanted}.values())
+    """Return each of these rows once, without what a watcher tells at each round of a broker that does not answer.
+
+    Of what it was told of the controllers again and again the first and the last row are kept.
+    """
+    each = {tuple(row.values()): row for row in rows}.values()
+    quorum = sorted((row for row in each if row["detail"].startswith(QUORUM)), key=itemgetter("cluster", "ts", "detail"))
+    runs = (list(run) for _, run in groupby(quorum, itemgetter("cluster", "detail")))
+    ends = [row for run in runs for row in run[:: max(1, len(run) - 1)]]
+    return [row for row in each if not by_watcher(row["detail"])] + ends
 
 
 def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ class Step:
     sources: Progress = field(default_factory=Progress)
     waits: Sequence[Wait] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
+    ops: Sequence[str] = ()
 
 
 def last_step(lake: Lake) -> Step:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import lru_cache
 from typing import TypeVar
 
 import msgspec
@@ -21,8 +22,14 @@ def record(lake: Lake, path: str, kind: type[T], damaged: T | None = None) -> T 
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:
-        _log.warning("%s/%s is damaged (%s)", lake.root, path, error)
+        _say_damaged(f"{lake.root}/{path}", str(error))
         return damaged
+
+
+@lru_cache
+def _say_damaged(path: str, why: str) -> None:
+    """Log a damaged record, once in a process: a command reads the same one several times."""
+    _log.warning("%s is damaged (%s)", path, why)
 
 
 def write_record(lake: Lake, path: str, value: object) -> None:

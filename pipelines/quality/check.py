@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import handled_sources, is_dealt_with
+from pipelines.alerting.step import last_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
@@ -29,7 +30,7 @@ from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
 from pipelines.verdict.sources import reports
-from schemas import alerts, incidents, quality_results, replication_events
+from schemas import quality_results, replication_events
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -164,19 +165,17 @@ class _Run:
         )  # fmt: skip
 
     def gone(self) -> Iterator[Result]:
-        """A failed expectation for each table that the job made or has read, or that has what was told, and that is
-        missing, whole or in part."""
-        made = [replication_events.TABLE, *map(declared, TABLES)] if reconstruction(self.lake).made else []
-        if self.lake.has_table(incidents.TABLE):  # made of what was told
-            made.append(alerts.TABLE)
-        for path in made:
+        """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
+        and that is missing, whole or in part."""
+        made = [replication_events.TABLE, *TABLES] if reconstruction(self.lake).made else []
+        for table in map(declared, (*made, *last_step(self.lake).ops)):
             try:
-                there = self.lake.has_table(path)
-                why = self.lake.missing_files(path) if there else "no such table, though it was there"
+                there = self.lake.has_table(table)
+                why = self.lake.missing_files(table) if there else "no such table, though it was there"
             except Exception as error:
                 why = f"cannot be read: {one_line(error)}"
             if why is not None:
-                yield Result("lake", "table_is_there", path.path, None, None, False, why)
+                yield Result("lake", "table_is_there", table.path, None, None, False, why)
 
     @cached_property
     def results(self) -> pa.Table:

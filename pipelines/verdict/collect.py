@@ -27,6 +27,7 @@ from schemas import (
     isr_changes,
     partition_health,
     partition_hw,
+    replica_sync,
     replication_events,
     telemetry_gaps,
 )
@@ -94,8 +95,8 @@ class Survey:
 
 
 _MODULES = hw_regressions, partition_health, brokers, partition_hw, isr_changes, cluster_minute, telemetry_gaps
-_NEEDED = [module.TABLE for module in (*_MODULES, replication_events)]
-"""Without one of these a verdict would say less than there is."""
+_NEEDED = [module.TABLE for module in (*_MODULES, replica_sync, replication_events)]
+"""Without one of these a verdict, or an alert rule, would say less than there is."""
 
 
 def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:

@@ -121,7 +121,10 @@ class Observer:
 
     def quorum(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
         """The row for what a broker was told of the controllers: at each change, and each time that it reaches none."""
-        if detail == self._quorum and not detail.startswith(event_types.NO_CONTROLLER):
+        if detail.startswith(event_types.NO_CONTROLLER):
+            if self._quorum.startswith(event_types.NO_CONTROLLER):
+                detail = self._quorum  # brokers are asked in turn: which ones said so is no change
+        elif detail == self._quorum:
             return []
         self._quorum, row = detail, {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
         return [self.source(broker).broker_wide("broker_state", at.ts_us, **row)]

@@ -19,9 +19,10 @@ from pipelines.lake.roles import hold
 from pipelines.lake.table import open_table
 from pipelines.streaming.checkpoint.offsets import begun, committed_offset
 from pipelines.streaming.dead_files import recorded, remove_orphans, remove_tombstones
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.tables import REWRITTEN, WHOLE
-from pipelines.verdict.words import clock
+from pipelines.verdict.words import clock, listed
 from schemas import tables
 
 
@@ -59,8 +60,9 @@ def maintain(
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))
-            if name in LOOKED_AT and oldest is not None and oldest > looked and any(map(_ROWS.match, done)):
-                done.append(f"no `hwmark check` had looked at what is later than {clock(looked)}")
+            unseen = [f"{c} after {clock(at)}" for c, at in looked.items() if oldest is not None and at < oldest]
+            if name in LOOKED_AT and unseen and any(map(_ROWS.match, done)):
+                done.append(f"no `hwmark check` had looked at {listed(unseen)}")
             if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)
@@ -71,11 +73,13 @@ LOOKED_AT = {BRONZE, "partition_hw", "isr_changes", "replica_sync", "telemetry_g
 """The tables that grow old and that alert rules look at."""
 
 
-def looked_until(lake: Lake) -> datetime:
-    """Up to when (event time) the alerts of every cluster were evaluated; the beginning of time if one never was."""
-    clocks = [by_cluster for by_cluster in last_step(lake).clocks.values() if by_cluster]
-    each = [min((one[cluster] for one in clocks if cluster in one), default=0) for cluster in presents(lake)]
-    return moment(min(each, default=0))
+def looked_until(lake: Lake) -> dict[str, datetime]:
+    """Up to when (event time) the alerts were evaluated of each cluster that has something later, 1970 if they never
+    were."""
+    clocks, grace = last_step(lake).clocks.values(), timedelta(milliseconds=reconstruction(lake).grace_ms)
+    present = sorted(presents(lake).items())
+    each = {c: moment(min((one[c] for one in clocks if c in one), default=0)) for c, _ in present}
+    return {c: each[c] for c, at in present if each[c] + grace < at}
 
 
 def version_read(lake: Lake) -> int | None:

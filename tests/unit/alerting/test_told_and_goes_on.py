@@ -408,3 +408,13 @@ def test_a_partition_that_was_not_judged_yet_may_have_one_replica(lake):
     assert evaluate(lake, now=at(130)) == []
     nobody_leads(lake, 130)
     assert one(lake, 140).rule == "offline", "three replicas are assigned"
+
+
+def test_of_what_is_told_of_the_controllers_again_and_again_the_ends_are_carried(lake):
+    """A watcher says every 15 s that none is reached, for as long as that lasts."""
+    quorum_told(lake, (0, WELL), *((second, NO_CONTROLLER) for second in range(15, 900, 15)), (900, WELL))
+    clock(lake, 1000, quorum=WELL, quorum_since=at(900))
+    evaluate(lake, now=at(1000))
+    kept = json.loads((Path(lake) / "_alerts/step.json").read_text())["restarts"]
+    assert [(row["ts"] - kept[0]["ts"]) // 1_000_000 for row in kept] == [0, 15, 885, 900]
+    assert rows_of(lake, "no_controller") == [("resolved", at(15), at(900))]

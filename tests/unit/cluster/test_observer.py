@@ -277,3 +277,12 @@ def test_a_missed_round_is_none_of_those_that_a_round_holds_for():
     one.take(answer(one, 1, 1, [100, 70]))
     one.missed(1, 6_000_000, "it does not answer in time")
     assert holds_s(rows(one.take(answer(one, 1, 31, [100, 70])), "detail")[-1][0]) == 10
+
+
+def test_which_brokers_reach_no_controller_is_no_change_while_none_does():
+    """They are asked in turn: the sentence of an alert, and since when, changed with each round."""
+    one = observer()
+    answers = ("none is reached by brokers 1, 2", "none is reached by brokers 1, 3", "3 voters", "none is reached by 3")
+    told = [one.quorum(1, f"quorum: {answer}", at(second)) for second, answer in enumerate(answers)]
+    said = [detail.removeprefix("quorum: ") for table in told for (detail,) in rows(table, "detail")]
+    assert said == [answers[0], answers[0], *answers[2:]]

@@ -350,13 +350,24 @@ def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lak
     assert (status, "FIRING critical loss" in text, "names column x" in text) == (3, True, True)
 
 
-def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told):
+@pytest.mark.parametrize("name", ["alerts", "incidents", "quality_results"])
+def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, monkeypatch):
+    monkeypatch.setattr("pipelines.quality.check.standard_suites", list)
     write(lake, "hw_regressions", loss(ts=at(30)))
     assert told(60, ALERT)[0] == 3
-    assert "ops/alerts" not in told(80, CHECK)[1]
-    shutil.rmtree(f"{lake}/ops/alerts")
+    assert "table_is_there" not in told(80, CHECK)[1]
+    shutil.rmtree(f"{lake}/ops/{name}")
     status, text = told(90, CHECK)
-    assert (status, "FAILED ops/alerts table_is_there" in text) == (4, True)
+    assert (status, f"FAILED ops/{name} table_is_there" in text) == (4, True)
+    assert "FAILED" not in told(100, CHECK)[1], "it was made anew, and that was told"
+
+
+def test_a_record_that_is_damaged_is_said_once(lake, told, caplog):
+    told(60)
+    Path(lake, "_alerts/step.json").write_text("{")
+    told(70)
+    assert [one for one in caplog.messages if "step.json is damaged" in one][1:] == []
+    assert "step.json is damaged" in caplog.text
 
 
 def test_a_check_without_a_name_is_refused(lake, told):

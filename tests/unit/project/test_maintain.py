@@ -19,7 +19,7 @@ from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import minute_stats, tables
 from tests.unit.project.lakes import at, loss, write
 
-UNSEEN = "no `hwmark check` had looked at what is later than 1970-01-01 00:00:00 UTC"
+UNSEEN = "no `hwmark check` had looked at prod after 1970-01-01 00:00:00 UTC"
 
 
 def lines(lake, **keep):
@@ -118,7 +118,7 @@ def test_bronze_ages_by_what_the_job_has_read_of_it(lake):
     job_has_read(lake, 0)
     said = lines(str(lake), bronze_days=3, vacuum_hours=0)
     assert said["bronze/replication_events"] == (
-        f"1 rows before 2026-08-29 12:00 removed, 3 files into 1, 0 dead files removed, {UNSEEN}"
+        "1 rows before 2026-08-29 12:00 removed, 3 files into 1, 0 dead files removed"
     )
     assert ages(lake, "replication_events") == [[20, 10, 0], [2 * 86400], [4 * 86400]]
 
@@ -223,6 +223,16 @@ def test_rows_that_go_before_anybody_looked_are_said(lake):
     said = lines(str(lake), silver_days=7)["silver/partition_hw"]
     assert "rows before" in said
     assert "had looked" not in said
+
+
+def test_a_recording_that_was_looked_at_to_its_end_is_none_that_nobody_looked_at(lake):
+    job_has_read(lake, 5)
+    write(lake, "cluster_minute", {"minute": at(-30 * 86400), "cluster": "old"}, {"minute": at(0)})
+    evaluate(str(lake), now=at(1))
+    write(lake, "cluster_minute", {"minute": at(-20 * 86400), "cluster": "new"})
+    write(lake, "partition_hw", {"ts": at(-9 * 86400)}, {"ts": at(0)})
+    said = lines(str(lake), silver_days=7)["silver/partition_hw"]
+    assert said.endswith(UNSEEN.replace("prod", "new"))
 
 
 def test_nothing_ages_unless_asked(lake):
