@@ -162,7 +162,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         ]
         if carried := told_states(left, evidence["health"]):
             each, found, present = found_in(evidence | {"carried": carried})
-    present += kept(stored, present, lambda state: _not_known(state, seen, looked_at, judged))
+    present += kept(stored, present, lambda state: _not_known(state, seen, looked_at, judged, now))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, _notes(seen, stored), now)
 
@@ -197,7 +197,7 @@ def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
 
 
 def _not_known(
-    state: AlertState, seen: Reading, looked_at: Mapping[tuple[str, str], int], judged: Collection[str]
+    state: AlertState, seen: Reading, looked_at: Mapping[tuple[str, str], int], judged: Collection[str], now: datetime
 ) -> str | None:
     """Since when it is not known whether an alert is over, and why; None where it is known, empty for now."""
     cluster = state.labels.get("cluster", "")
@@ -208,7 +208,8 @@ def _not_known(
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
     if state.rule not in judged:
-        return f"{since}: the rule is off" if seen.clocks.get(cluster, at) > at + OF_ANOTHER_S * SECOND else ""
+        off = f"{since}: the rule is off; `hwmark note --handled --incident {state.alert_id}` ends it"
+        return off if seen.clocks.get(cluster, microseconds(now)) > at + OF_ANOTHER_S * SECOND else ""
     if {"disagreements", "gaps"} & set(needs) and state.first_ts < seen.kept_from.get(cluster, state.first_ts):
         return f"{since}: its rows are not kept any more"
     of = seen.evidence["reported"].filter(pc.field("cluster") == cluster)["source_id"].to_pylist()
@@ -227,7 +228,7 @@ def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
     several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}
     several.update(seen.alerts_of)
     return [
-        (row["cluster"], alert, row["text"], row["written_at"])
+        (None if row["incident_id"] else row["cluster"], alert, row["text"], row["written_at"])
         for row in rows
         for alert in several.get(row["incident_id"], [row["incident_id"]])
         if row["incident_id"] not in several or alert in ended_by_people

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 
 import pyarrow as pa
 
@@ -144,9 +145,13 @@ class _Open:
     def head(self) -> AlertState:
         return next(iter(self.members.values()))
 
-    @property
+    @cached_property
     def partitions(self) -> set[str]:
-        return {name for state in self.members.values() if "partitions" in state.labels for name in state.names}
+        return {name for state in self.members.values() for name in _partitions(state)}
+
+    @cached_property
+    def alert_ids(self) -> list[str]:
+        return list(dict.fromkeys(alert_id for alert_id, _ in self.members))
 
     def takes(self, state: AlertState) -> bool:
         """Whether a new alert may join: a loss always, another one until only losses have fired for WELL."""
@@ -156,10 +161,12 @@ class _Open:
     def update(self, state: AlertState) -> None:
         """Takes the next state of one of its alerts."""
         before = self.members.get(state.episode)
-        known = any(state.alert_id == one for one, _ in self.members)
-        if state.firing and known and self.well_since is not None and not (before and before.firing):
+        again = self.well_since is not None and state.alert_id in self.alert_ids
+        if state.firing and again and not (before and before.firing):
             self.returns += 1
         self.members[state.episode] = state
+        self.__dict__.pop("partitions", None)
+        self.__dict__.pop("alert_ids", None)
         if state.firing:
             self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
 
@@ -208,7 +215,7 @@ class _Open:
             self.incident_id, self.cluster, self.severity, state, self.head.rule,
             min(one.first_ts for one in each), max(one.last_ts for one in each), self.head.subject,
             title(self.cluster, firing or each, self.returns >= FLAPPING),
-            list(dict.fromkeys(one.alert_id for one in each)), list(dict.fromkeys(one.alert_id for one in firing)),
+            self.alert_ids, list(dict.fromkeys(one.alert_id for one in firing)),
             sorted(self.brokers), sorted(topics), sorted(self.partitions, key=lambda name: (len(name), name)),
             sum(one.size[0] or 0 for one in firing if one.rule == "offline"), sum(lost) if lost else None,
             self.returns, self.linked, self.well_since, until, at,
@@ -235,24 +242,31 @@ def _take(state: AlertState, opened: list[_Open]) -> None:
 
 
 def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
-    there = [one for one in opened if one.cluster == _cluster(state) and one.takes(state)]
-    for one in there:
-        if any(state.alert_id == alert_id for alert_id, _ in one.members):
+    """Return the incident that had the alert, or else shares a broker or partition, or else began at about that time."""
+    cluster, brokers, partitions = _cluster(state), brokers_of(state), _partitions(state)
+    shares = near = None
+    for one in opened:
+        if one.cluster != cluster or not one.takes(state):
+            continue
+        if state.alert_id in one.alert_ids:
             return one
-    brokers, partitions = brokers_of(state), state.names if "partitions" in state.labels else set()
-    for one in there:
-        if brokers & one.brokers if brokers and one.brokers else partitions & one.partitions:
-            return one
-    for one in there:
-        if abs(state.first_ts - one.head.first_ts) <= JOINS:
-            one.brokers |= brokers
-            return one
-    return None
+        own, theirs = (brokers, one.brokers) if brokers and one.brokers else (partitions, one.partitions)
+        if shares is None and not own.isdisjoint(theirs):
+            shares = one
+        if near is None and abs(state.first_ts - one.head.first_ts) <= JOINS:
+            near = one
+    if shares is None and near is not None:
+        near.brokers |= brokers
+    return shares or near
+
+
+def _partitions(state: AlertState) -> set[str]:
+    return state.names if "partitions" in state.labels else set()
 
 
 def _opened(state: AlertState, opened: list[_Open]) -> _Open:
     cluster = _cluster(state)
-    names = state.names if "partitions" in state.labels else set()
+    names = _partitions(state)
     linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)
     own = "\0".join((cluster, state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
     opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, brokers_of(state), linked))

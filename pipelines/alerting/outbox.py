@@ -118,8 +118,9 @@ def is_dealt_with(
     return up_to is not None and reported_to <= up_to
 
 
-Note = tuple[str, str, str, datetime]
-"""The cluster of an alert that a person says is handled, its id, the words, and when it was said."""
+Note = tuple[str | None, str, str, datetime]
+"""The cluster of an alert that a person says is handled (None: its id says which), its id, the words, and when it was
+said."""
 
 
 def settled(
@@ -154,8 +155,8 @@ def settled(
     return [settle(state) for state in present]
 
 
-def _is_about(state: AlertState, cluster: str, alert: str) -> bool:
-    return state.labels.get("cluster") == cluster and alert == state.alert_id
+def _is_about(state: AlertState, cluster: str | None, alert: str) -> bool:
+    return alert == state.alert_id and cluster in (None, state.labels.get("cluster"))
 
 
 def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> list[AlertState]:

@@ -42,8 +42,8 @@ FROM_BRONZE = ("reported", "leaderships", "broker_states")
 FROM_GOLD = ("minutes", "health", "brokers")
 OF_OTHERS = ("deliveries",)
 """Tables that other commands than `run` make."""
-OUT_OF_ORDER_MS = 600_000
-"""A file that was written so long before another may be committed after it."""
+OUT_OF_ORDER_MS = 7_200_000
+"""A file that was written so long before another, by the clocks of their hosts, may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health", "brokers")
 """Evidence that is incomplete while silver and gold are made anew."""
 
@@ -72,6 +72,7 @@ class _Tables:
     by the path of a table when (milliseconds) its last file was written."""
 
     lake: Lake
+    now: datetime
     made: bool
     unread: dict[str, str]
     newest: dict[str, int] = field(default_factory=dict)
@@ -108,7 +109,7 @@ class _Tables:
             files = None if opened is None else pa.table(opened.get_add_actions(flatten=True))
             if not files or "min.ts" not in files.column_names:
                 return None
-            self.newest[table.path] = pc.max(files["modification_time"]).as_py()
+            self.newest[table.path] = min(pc.max(files["modification_time"]).as_py(), microseconds(self.now) // 1000)
             after = before.get(table.path, 0) - OUT_OF_ORDER_MS
             oldest: datetime | None = pc.min(files.filter(pc.field("modification_time") > after)["min.ts"]).as_py()
             return oldest
@@ -122,7 +123,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
     written_by, history = reconstruction(lake), rules.history
-    tables = _Tables(lake, written_by.made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
+    tables = _Tables(lake, now, written_by.made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
     earlier = Bronze(frozenset(one.cluster for one in before.sources.reported))
     bronze, sources = tables.attempt(
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)
@@ -172,13 +173,17 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         broker_states=restarts,
         clock=[{"cluster": c, "clock": ts} for c, ts in clocks.items()],
         backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
-        # Silver that was made anew cannot tell the open states that began before it; elections are in bronze.
+        # Silver that was made anew cannot tell the open states that began before it; elections are in bronze. Nothing
+        # lasts in a cluster that is in neither gold nor bronze.
         carried=[
             row
             for row in before.carried
-            if not anew
-            or {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
-            or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
+            if (row["cluster"] in known or written_by.rebuilding)
+            and (
+                not anew
+                or {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
+                or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
+            )
         ],
         blind_watchers=blind if rules.of(WATCHER_CUT_OFF).enabled else (),
         reported=[vars(one) for one in sources.reported if one.cluster in known],
@@ -211,7 +216,9 @@ def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     Of what it was told of the controllers again and again the first and the last row are kept.
     """
     each = {tuple(row.values()): row for row in rows}.values()
-    quorum = sorted((row for row in each if row["detail"].startswith(QUORUM)), key=itemgetter("cluster", "ts", "detail"))
+    quorum = sorted(
+        (row for row in each if row["detail"].startswith(QUORUM)), key=itemgetter("cluster", "ts", "detail")
+    )
     runs = (list(run) for _, run in groupby(quorum, itemgetter("cluster", "detail")))
     ends = [row for run in runs for row in run[:: max(1, len(run) - 1)]]
     return [row for row in each if not by_watcher(row["detail"])] + ends

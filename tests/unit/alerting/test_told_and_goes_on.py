@@ -13,6 +13,7 @@ from pipelines.lake.lake import Lake
 from schemas import (
     brokers,
     cluster_minute,
+    deliveries,
     hw_regressions,
     isr_changes,
     notes,
@@ -291,9 +292,9 @@ def test_a_rule_that_one_evaluator_has_off_ends_nothing_that_another_told(lake, 
     health(lake, 460)
     assert one(lake, 460, rules_file=off).says_the_same(fires)
     health(lake, 460 + DAY)
-    assert (
-        one(lake, 460 + DAY, rules_file=off).summary
-        == f"{fires.summary}; not known since {clocked(400)}: the rule is off"
+    assert one(lake, 460 + DAY, rules_file=off).summary == (
+        f"{fires.summary}; not known since {clocked(400)}: the rule is off; "
+        f"`hwmark note --handled --incident {fires.alert_id}` ends it"
     )
     put(lake, partition_hw, freeze(500) | {"partition": 7}, freeze(900, "thaw") | {"partition": 7})
     assert one(lake, 470 + DAY, rules_file=off).firing
@@ -418,3 +419,15 @@ def test_of_what_is_told_of_the_controllers_again_and_again_the_ends_are_carried
     kept = json.loads((Path(lake) / "_alerts/step.json").read_text())["restarts"]
     assert [(row["ts"] - kept[0]["ts"]) // 1_000_000 for row in kept] == [0, 15, 885, 900]
     assert rows_of(lake, "no_controller") == [("resolved", at(15), at(900))]
+
+
+def test_a_person_ends_an_alert_by_its_id_whose_rule_is_off_and_that_is_of_no_cluster(lake, tmp_path):
+    off = tmp_path / "alerts.toml"
+    off.write_text("[notify_failing]\nenabled = false\n")
+    put(lake, deliveries, {"channel": "mail", "outcome": "failed", "attempt": 1, "sent_at": at(0), "error": "HTTP 500"})
+    health(lake, 0)
+    fires = one(lake, 600)
+    assert one(lake, 7200, rules_file=off).summary.endswith(f"--incident {fires.alert_id}` ends it")
+    note = {"cluster": "c", "incident_id": fires.alert_id, "handled": True, "text": "mail is gone"}
+    put(lake, notes, note | {"written_at": at(7201)})
+    assert told(evaluate(lake, rules_file=off, now=at(7210))) == [("notify_failing", "resolved")]

@@ -128,6 +128,21 @@ def test_a_source_is_forgotten_with_its_cluster(lake):
     assert told(evaluate(lake, now=at(901))) == [("stale_source", "resolved")]
 
 
+def test_what_lasts_is_forgotten_with_its_cluster(lake):
+    """It fired for ever: its state was carried along."""
+    put(lake, partition_hw, freeze(0))
+    events(lake, elected(0, 1, 0, 0), elected(5, -1, 1, 1), progress(10, number=2))
+    health(lake, 400)
+    written_by_a_job(lake)
+    evaluate(lake, now=at(400))
+    put(lake, partition_health, PLACE | {"cluster": "another", "last_event_ts": at(400)}, mode="overwrite")
+    for module in (partition_hw, replication_events):
+        put(lake, module, mode="overwrite")
+    for seconds, state in ((460, "resolved"), (520, None)):
+        found = {a.rule: a.state for a in evaluate(lake, now=at(seconds))}
+        assert (found.get("under_min_isr"), found.get("offline")) == (state, state)
+
+
 def test_what_is_down_for_good_stays_an_alert(lake):
     """Nothing is reported of a partition that nobody leads."""
     put(lake, partition_hw, freeze(0))

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from schemas import (
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import LOSS, freeze, health, no_counts, progress, put, stored
 from tests.unit.alerting.test_told_once import DAY, events, fall, minute, sync, told, written_by_a_job
+from tests.unit.project.lakes import committed_at
 
 pytestmark = pytest.mark.long
 
@@ -242,6 +244,18 @@ def test_what_began_long_before_the_last_evaluation_and_lasts_is_told_when_its_t
     put(lake, partition_hw, freeze(0) | {"partition": 1})
     (alert,) = evaluate(lake, now=at(30 * DAY))
     assert (alert.rule, alert.first_ts, alert.labels["partitions"]) == ("under_min_isr", at(0), "orders-1")
+
+
+@pytest.mark.parametrize(("first", "second"), [(0, -3600), (10 * 365 * DAY, 60)], ids=["behind", "once ahead"])
+def test_the_clock_of_who_writes_a_table_hides_nothing_that_comes_late(lake, first, second):
+    now = at(30 * DAY)
+    put(lake, partition_hw, freeze(30 * DAY, "thaw"))
+    committed_at(lake, 0, now + timedelta(seconds=first), partition_hw.TABLE.path)
+    health(lake, 30 * DAY)
+    assert evaluate(lake, now=now) == []
+    put(lake, partition_hw, freeze(0) | {"partition": 1})
+    committed_at(lake, 1, now + timedelta(seconds=second), partition_hw.TABLE.path)
+    assert told(evaluate(lake, now=now)) == [("under_min_isr", "firing")]
 
 
 def test_a_table_that_cannot_be_read_stays_handled_until_it_can_be(lake):

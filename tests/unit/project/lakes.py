@@ -101,9 +101,9 @@ def job_has_read(lake, version=None):
     (query / "offsets/0").write_text("v1\n{}\n" + json.dumps(offset))
 
 
-def committed_at(lake, version, ts):
-    """Makes a commit of bronze one of that moment of the wall clock."""
-    commit = Path(lake) / f"bronze/replication_events/_delta_log/{version:020}.json"
+def committed_at(lake, version, ts, table="bronze/replication_events"):
+    """Makes a commit of a table one of that moment of the wall clock."""
+    commit = Path(lake) / f"{table}/_delta_log/{version:020}.json"
     actions = [json.loads(line) for line in commit.read_text().splitlines()]
     ms = int(ts.timestamp() * 1000)
     for action in actions:
