@@ -19,7 +19,7 @@ from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
 from pipelines.alerting.outbox import Note, continued, kept, latest, news, not_covered, settled, written
-from pipelines.alerting.reading import Reading, read
+from pipelines.alerting.reading import MADE_ANEW, Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
 from pipelines.alerting.state import LABELLED, AlertState
@@ -32,6 +32,8 @@ from pipelines.verdict import words
 from schemas import incidents
 
 _log = logging.getLogger("hwmark.alerting")
+GONE_BACK_S = 60
+"""By so much the present of a cluster is before what was evaluated only in a lake whose tables were restored."""
 OF_ANOTHER_S = 3_600
 """For so long a rule that is off here is taken to be judged by another evaluator, with settings of its own."""
 
@@ -179,7 +181,9 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     noted = pc.max(seen.handled["written_at"]).as_py()
     new = written(news(present, stored, was_over), stored, now, noted)
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
-    clocks |= {rules.key(name): seen.clocks for name in rules.settings if name in judged}
+    for key in (rules.key(name) for name in rules.settings if name in judged):
+        earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}
+        clocks[key] = {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}
     carried = [*carried_states(found), *(row for row in before.carried if row["rule"] not in judged)]
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
@@ -210,6 +214,9 @@ def _not_known(
     if state.rule not in judged:
         off = f"{since}: the rule is off; `hwmark note --handled --incident {state.alert_id}` ends it"
         return off if seen.clocks.get(cluster, microseconds(now)) > at + OF_ANOTHER_S * SECOND else ""
+    clock = seen.clocks.get(cluster)
+    if clock and {*needs} & {*MADE_ANEW} and max(at, microseconds(state.first_ts)) > clock + GONE_BACK_S * SECOND:
+        return f"{since}: silver is of {words.clock(moment(clock))}, as after a restore"
     if {"disagreements", "gaps"} & set(needs) and state.first_ts < seen.kept_from.get(cluster, state.first_ts):
         return f"{since}: its rows are not kept any more"
     of = seen.evidence["reported"].filter(pc.field("cluster") == cluster)["source_id"].to_pylist()

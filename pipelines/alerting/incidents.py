@@ -242,7 +242,7 @@ def _take(state: AlertState, opened: list[_Open]) -> None:
 
 
 def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
-    """Return the incident that had the alert, or else shares a broker or partition, or else began at about that time."""
+    """Return the incident that had the alert, or else shares a broker or partition, or else began about then."""
     cluster, brokers, partitions = _cluster(state), brokers_of(state), _partitions(state)
     shares = near = None
     for one in opened:

@@ -216,9 +216,8 @@ def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     Of what it was told of the controllers again and again the first and the last row are kept.
     """
     each = {tuple(row.values()): row for row in rows}.values()
-    quorum = sorted(
-        (row for row in each if row["detail"].startswith(QUORUM)), key=itemgetter("cluster", "ts", "detail")
-    )
+    quorum = [row for row in each if row["detail"].startswith(QUORUM)]
+    quorum.sort(key=itemgetter("cluster", "ts", "detail"))
     runs = (list(run) for _, run in groupby(quorum, itemgetter("cluster", "detail")))
     ends = [row for run in runs for row in run[:: max(1, len(run) - 1)]]
     return [row for row in each if not by_watcher(row["detail"])] + ends

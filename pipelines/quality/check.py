@@ -167,7 +167,7 @@ class _Run:
     def gone(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
         and that is missing, whole or in part."""
-        made = [replication_events.TABLE, *TABLES] if reconstruction(self.lake).made else []
+        made = ("replication_events", *TABLES) if reconstruction(self.lake).made else ()
         for table in map(declared, (*made, *last_step(self.lake).ops)):
             try:
                 there = self.lake.has_table(table)

@@ -297,3 +297,26 @@ def test_what_fires_is_known_without_what_was_told(lake):
     evaluate(lake, now=at(10))
     Unreadable(lake, alerts)
     assert told(evaluate(lake, now=at(20), write=False)) == [("loss", "firing")]
+
+
+@pytest.mark.parametrize(
+    "restored", [["silver", "gold"], ["silver", "gold", "_alerts"]], ids=["tables", "with the step"]
+)
+def test_what_a_restored_silver_does_not_have_yet_is_not_withdrawn(lake, restored):
+    put(lake, hw_regressions)
+    health(lake, 0)
+    written_by_a_job(lake)
+    evaluate(lake, now=at(10))
+    shutil.copytree(lake, f"{lake}-backup")
+    for _ in ("told", "read again from bronze"):
+        put(lake, hw_regressions, fall(100))
+        health(lake, 600)
+        assert told(evaluate(lake, now=at(610))) == [("loss", "firing")]
+        for folder in restored:
+            shutil.rmtree(f"{lake}/{folder}")
+            shutil.copytree(f"{lake}-backup/{folder}", f"{lake}/{folder}")
+        for seconds in (620, 680):
+            (alert,) = evaluate(lake, now=at(seconds))
+            assert alert.firing
+            assert alert.summary.endswith(": silver is of 2026-11-21 11:59:50 UTC, as after a restore")
+    assert {state for _, state, _ in stored(lake)} == {"firing"}
