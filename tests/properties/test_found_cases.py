@@ -301,19 +301,7 @@ def test_a_row_in_quarantine_recreates_no_topic():
     assert not any("topic_recreated" in row for row in found["hw_regressions"])
 
 
-# What docs/architecture.md names as not kept.
-
-
-def test_a_first_term_begins_by_the_settings_told_so_far():
-    """202611261537: to wait for sources without rows would leave a new cluster without a present for the grace."""
-    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).progress(1000), Source("broker-2/replication.log")
-    rest = [*other.config(0, lag_max_ms=30).progress(5000).rows, *Source().skip(3).progress(5000).rows]
-    found = differences(reconstruct([[*log.rows, *rest]]), reconstruct([log.rows, rest]))
-    assert set(found) == {"replica_sync"}
-
-
-@pytest.mark.xfail(strict=True, reason="open: HWs go by their own times, not by those of the rows before them")
-def test_a_time_that_goes_back_is_read_with_the_row_before_it():
+def test_a_time_that_goes_back_may_be_that_of_a_hw_which_a_judged_term_had():
     new, quorum = successor(2, [2, 3], 3, 3)
     log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 5, 9).fetch(20, 3, 3, 9).hw(20, 3)
     for source in (log, new, quorum):
@@ -323,3 +311,26 @@ def test_a_time_that_goes_back_is_read_with_the_row_before_it():
     for source in (log, new, quorum):
         source.progress(30_000)
     assert_read_the_same(first, [*later, log.rows[-1], new.rows[-1], quorum.rows[-1]])
+
+
+def test_a_log_that_comes_late_tells_what_its_leader_had_committed():
+    """Copied from a dead broker once its successor had been judged by what was there, it was late rows, and no loss."""
+    new, quorum = successor(2, [2, 3], 3, 3)
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 9).fetch(20, 2, 5, 9).fetch(20, 3, 3, 9).hw(20, 3)
+    new.progress(60_000), quorum.progress(60_000)
+    first, known = [*log.rows, *new.rows, *quorum.rows], len(log.rows)
+    later = log.fetch(9000, 3, 5, 9).hw(9000, 5).progress(9500).rows[known:]
+    whole, found = reconstruct([[*first, *later]]), reconstruct([first, later])
+    assert found["hw_regressions"] == whole["hw_regressions"]
+    assert any("'committed_loss'" in row for row in found["hw_regressions"])
+
+
+# What docs/architecture.md names as not kept.
+
+
+def test_a_first_term_begins_by_the_settings_told_so_far():
+    """202611261537: to wait for sources without rows would leave a new cluster without a present for the grace."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).progress(1000), Source("broker-2/replication.log")
+    rest = [*other.config(0, lag_max_ms=30).progress(5000).rows, *Source().skip(3).progress(5000).rows]
+    found = differences(reconstruct([[*log.rows, *rest]]), reconstruct([log.rows, rest]))
+    assert set(found) == {"replica_sync"}

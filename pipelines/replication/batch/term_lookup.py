@@ -124,23 +124,27 @@ class StateTermLookup:
         this = term.broker_id, term.start_ts
         if this in self._over:
             return False
-        if self.timeline.newest(self._lane(term.broker_id)) > term.summary_at:
+        if self.timeline.has_new(self._lane(term.broker_id), term.summary_at):
             return True
         self._over.add(this)
         return False
 
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
-        """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none."""
+        """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none.
+
+        One of before may have come too late for the summary.
+        """
         lane, start = self._lane(term.broker_id), term.start_ts or 0
         if lane < 0 or term.summary is None:
             return None
         ended = self.state.ended_terms.get((lane, start))
         end = upto if ended is None else ended[0]
-        if end <= term.summary_at:
-            if ended is not None:
-                self._over.add((term.broker_id, term.start_ts))
-            return None
         above = -1 if term.summary.hmax is None else term.summary.hmax
+        late = self.timeline.late_rise(lane, start, above, min(term.summary_at, end))
+        if late is not None or end <= term.summary_at:
+            if late is None and ended is not None:
+                self._over.add((term.broker_id, term.start_ts))
+            return late
         next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
         until = min(upto, end if next_begins else end + 1)
         return self.timeline.rise(lane, start, above, term.summary_at, until)

@@ -77,7 +77,7 @@ class TopicHistory(TopicState):
             return
         reported = lookup.term(term.broker_id, term.start_ts or 0, ts + lookup.race_window_us).reported
         term.summary = replace(term.summary, hmax=max(hw, term.summary.hmax or 0), reported=reported)
-        term.summary_at = ts
+        term.summary_at = max(term.summary_at, ts)
         if term is self.terms.folded_term:
             self.terms.base = raised(self.terms.base, hw, "telemetry", term)
         again = self.now + CONFIRMATION_US
