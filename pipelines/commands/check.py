@@ -69,7 +69,7 @@ def check(
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.roles import RoleHeld
-    from pipelines.quality.results import failed_since
+    from pipelines.quality.results import failed_since, last_run
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
@@ -103,8 +103,10 @@ def check(
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:
-        written, ran = [state.written_at for state in rows or () if state.written_at], judged["run_ts"].to_pylist()
-        set_told(place, name, Told(max([before.alerts, *written]), max([before.results, *ran])))
+        written = [state.written_at for state in rows or () if state.written_at]
+        set_told(
+            place, name, Told(max([before.alerts, *written]), max(before.results, last_run(judged) or before.results))
+        )
     fires = fail_on_alert and reaches(severities, fail_on_alert)
     failed = fail_on_check and unmet
     for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires or failed else 1 :]:

@@ -21,7 +21,7 @@ from pipelines.lake.lake import Lake, declared
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
-from pipelines.quality.results import CheckSummary, Judged, Result, judged
+from pipelines.quality.results import CheckSummary, Judged, Result, judged, last_run
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.checkpoint.offsets import committed_offset
@@ -65,7 +65,8 @@ def check(
         ours, theirs = Library(), Library(project)
         place, say = Lake(lake, storage_options or {}), on_suite or _log.info
         run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
-        run_ts = max([run.now, *(ts + timedelta(microseconds=1) for ts in run.results["run_ts"].to_pylist())])
+        last = last_run(run.results)
+        run_ts = run.now if last is None else max(run.now, last + timedelta(microseconds=1))
         results = [result for suite in (*standard_suites(), SOURCES) for result in run.judge(suite, ours)]
         results += [result for suite in of_user for result in run.judge(suite, theirs)]
         results += run.gone()

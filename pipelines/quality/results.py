@@ -9,10 +9,12 @@ from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.printable import printable
 from schemas import quality_results
 
+_WHAT = ("suite", "table", "expectation")
 Judged = dict[tuple[str, str, str], int]
 """The last version judged, by suite, table, and what was judged; of rows that do not say that, by the expectation."""
 
@@ -76,11 +78,11 @@ def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
 
     What could not be judged at all is no longer said once it was.
     """
-    last: dict[tuple[str, str, str], dict[bool, tuple[int, dict[str, Any]]]] = {}
-    for row in results.sort_by("run_ts").to_pylist():
-        failed = last.setdefault((row["suite"], row["table"], row["expectation"]), {})
+    last: dict[tuple[str, ...], dict[bool, tuple[int, dict[str, Any]]]] = {}
+    for row in results.filter(pc.field("run_ts") > after).sort_by("run_ts").to_pylist():
+        failed = last.setdefault(tuple(row[name] for name in _WHAT), {})
         judged = row["version_to"] is not None
-        if row["run_ts"] > after and row["run_id"] != run_id and not row["success"]:
+        if row["run_id"] != run_id and not row["success"]:
             failed[judged] = failed.get(judged, (0, {}))[0] + 1, row
         elif row["success"]:
             failed.pop(False, None)
@@ -95,10 +97,21 @@ def _failed_before(row: Mapping[str, Any], times: int) -> str:
 
 def judged(results: pa.Table) -> Judged:
     """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
-    rows = results.filter(results["version_to"].is_valid()).sort_by("run_ts").to_pylist()
+    by = (
+        results.filter(results["version_to"].is_valid())
+        .sort_by("run_ts")
+        .group_by([*_WHAT, "judged"], use_threads=False)
+    )
+    rows = by.aggregate([("version_to", "last"), ("run_ts", "last")]).sort_by("run_ts_last").to_pylist()
     said = {(row["suite"], row["table"]) for row in rows if row["judged"]}
     return {
-        (row["suite"], row["table"], row["judged"] or row["expectation"]): row["version_to"]
+        (row["suite"], row["table"], row["judged"] or row["expectation"]): row["version_to_last"]
         for row in rows
         if row["judged"] or (row["suite"], row["table"]) not in said
     }
+
+
+def last_run(results: pa.Table) -> datetime | None:
+    """When the last run of these rows was, None if there are none."""
+    found: datetime | None = pc.max(results["run_ts"]).as_py()
+    return found
