@@ -27,6 +27,7 @@ _TOLD = """
 SELECT labels['cluster'] AS cluster, first_ts, last_ts, state FROM (
   SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
   QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
+WHERE labels['end'] IS DISTINCT FROM 'withdrawn'
 """
 _STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
 _CHANGE = "cluster, class, severity, leader_id, missing"

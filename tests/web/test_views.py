@@ -85,7 +85,11 @@ def test_a_verdict_follows_the_time_asked_for(lake, ask):
     assert "LOST" not in ask("/api/v1/verdict?since=15m").text
 
 
-@pytest.mark.parametrize("rows", [[], [alert(first_ts=at(-3600), last_ts=at(-3600))]])
+_OLD = alert(first_ts=at(-3600), last_ts=at(-3600))
+_WITHDRAWN = _OLD | {"state": "resolved", "labels": [*_OLD["labels"], ("end", "withdrawn")]}
+
+
+@pytest.mark.parametrize("rows", [[], [_OLD], [_WITHDRAWN]], ids=["not told", "open", "withdrawn, and found again"])
 def test_a_loss_that_was_not_told_yet_or_is_open_is_said_whatever_time_is_asked_for(rows, lake, ask):
     sound(lake, health("clicks", 0))
     write(lake, "hw_regressions", loss(ts=at(-3600)))
