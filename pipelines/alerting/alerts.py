@@ -21,7 +21,7 @@ from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.state import NOT_KNOWN, AlertState
 from pipelines.lake.queries import microseconds
 from pipelines.verdict import words
-from pipelines.verdict.sources import Wait
+from pipelines.verdict.records import Wait
 
 
 def conditions(

@@ -12,7 +12,8 @@ from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
-from pipelines.verdict.sources import RECORD, Progress, Wait
+from pipelines.verdict.records import Wait
+from pipelines.verdict.sources import RECORD, Progress
 from schemas import alerts
 
 Episode = tuple[str, datetime]

@@ -206,21 +206,27 @@ def _now(wanted: Filter) -> str:
 
 def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
     keys, table = "cluster, condition, who, one_of, unknown", lake.find(partition_health.TABLE)
-    values = "count(*) AS partitions, max(stalled_ms) AS stalled_ms"
-    if table is not None and any(column.name == "min_isr" for column in table.schema().fields):
+    values, there = "count(*) AS partitions, max(stalled_ms) AS stalled_ms", set()
+    if table is not None:
+        there = {column.name for column in table.schema().fields}
+    if "min_isr" in there:
         values += f", count(*) FILTER (WHERE {_STOPS}) AS stops, count(*) FILTER (WHERE {_LEFT} < 1) AS ends"
+    if "assignments" in there:
+        values += f", count(*) FILTER (WHERE {_ADDING}) > 0 AS adding"
     sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
     found: Groups = defaultdict(list)
     for row in _rows(lake, _HEALTH, sql):
         who = tuple(int(number) for number in row["who"].split(",") if number)
         known = row["partitions"], row["unknown"], row["stalled_ms"], row["one_of"]
-        more = row.get("stops", 0), row.get("ends", 0)
+        more = row.get("stops", 0), row.get("ends", 0), row.get("adding", True)
         found[row["cluster"]].append(PartitionGroup(Condition[row["condition"]], who, *known, *more))
     return found
 
 
 _LEFT = "coalesce(cardinality(array_except(isr, unheard)), 0) - 1"
 """In-sync replicas that answer, after one more failure."""
+_ADDING = "cardinality(array_except(array_except(ar, isr), array_element(assignments, -2)['replicas'])) > 0"
+"""A replica out of the ISR was not assigned before the last reassignment; it may have been in the ISR since."""
 _STOPS = f"min_isr IS NOT NULL AND {_LEFT} >= 1 AND {_LEFT} < least(min_isr, cardinality(ar))"
 
 

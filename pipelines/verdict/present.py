@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
+from pipelines.lake.queries import moment
 from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import CLOSING, Judged
 from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State
@@ -68,10 +69,10 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
 def _pending(state: State, record: ClusterRecord) -> str:
     """Since when a state holds of which nobody is told yet, and when somebody will be."""
     wait = record.waits.get(state.name.lower())
-    if wait is None or record.judged_to is None or wait.told + EVALUATED < record.judged_to:
+    if wait is None or record.judged_to is None or moment(wait.fires) + EVALUATED < record.judged_to:
         return ""
-    partitions = words.count(wait.partitions, "partition")
-    return f"; {partitions} pending since {words.clock(wait.since)}, told from {words.clock(wait.told)} on"
+    since, told = words.clock(moment(wait.since)), words.clock(moment(wait.fires))
+    return f"; {words.count(wait.partitions, 'partition')} pending since {since}, told from {told} on"
 
 
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:
@@ -106,7 +107,7 @@ def _group(group: PartitionGroup, record: ClusterRecord) -> str:
         return f"{words.brokers(group.brokers)} out of sync in {partitions}"
     if group.condition is Condition.UNDER_REPLICATED:
         have = "has" if group.partitions == 1 else "have"
-        return f"{_risk(group.brokers, record)}: {partitions} {have} a replica less to count on{_next_failure(group)}"
+        return f"{_risk(group, record)}: {partitions} {have} a replica less to count on{_next_failure(group)}"
     return gone(group.condition, group.brokers, partitions)
 
 
@@ -117,13 +118,13 @@ def _next_failure(group: PartitionGroup) -> str:
     return f" (one more failure: {', '.join(said)})" if said else ""
 
 
-def _risk(brokers: Sequence[int], record: ClusterRecord) -> str:
+def _risk(group: PartitionGroup, record: ClusterRecord) -> str:
     """Whom the assignment names and nobody can count on: who does not answer, and who is out of the ISR."""
-    quiet = [broker for broker in brokers if broker in record.unheard]
-    out = [broker for broker in brokers if broker not in record.unheard]
+    quiet = [broker for broker in group.brokers if broker in record.unheard]
+    out = [broker for broker in group.brokers if broker not in record.unheard]
     said = [unanswering(quiet, record)] if quiet else []
     if out:
-        said.append(f"{words.brokers(out)} out of the ISR (or being added)")
+        said.append(f"{words.brokers(out)} out of the ISR{' (or being added)' if group.adding else ''}")
     return ", ".join(said)
 
 

@@ -110,6 +110,8 @@ class PartitionGroup:
     """Of these refuse acks=all once one more of the in-sync replicas that answer fails."""
     ends: int = 0
     """Of these are offline then."""
+    adding: bool = False
+    """A reassignment may still be adding one of the brokers."""
 
 
 @dataclass(frozen=True)
@@ -133,12 +135,15 @@ class FallGroup:
 
 
 @dataclass(frozen=True)
-class Pending:
-    """Partitions in a state of which nobody is told yet: since when, and when (event time) it will be, if it lasts."""
+class Wait:
+    """A state of partitions that an alert rule found at the last evaluation: of how many of a cluster, since when it
+    holds, and when it has lasted long enough to be told (event time, microseconds)."""
 
+    cluster: str
+    rule: str
     partitions: int
-    since: datetime
-    told: datetime
+    since: int
+    fires: int
 
 
 @dataclass(frozen=True)
@@ -188,7 +193,7 @@ class ClusterRecord:
     """Since when brokers are down, as others tell."""
     unread_brokers: tuple[int, ...] = ()
     """Brokers that have replicas here and of which no source has told anything."""
-    waits: Mapping[str, Pending] = field(default_factory=dict)
+    waits: Mapping[str, Wait] = field(default_factory=dict)
     """By alert rule what is not told yet."""
     unstarted: int = 0
     """Partitions of which no start of a term was told, so that no HW is known."""

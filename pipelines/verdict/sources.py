@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Row, instant, microseconds, moment, query, text
+from pipelines.lake.queries import Row, instant, microseconds, moment, query
 from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
 from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STATES, Answer, add_answer
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
 from pipelines.verdict.heard import quorum_now, states_now
-from pipelines.verdict.records import Pending, Source, Unheard
+from pipelines.verdict.records import Source, Unheard, Wait
 from schemas import brokers, replication_events
 from schemas.event_types import QUORUM, by_watcher, holds_s
 from schemas.replication_events import DRAIN, FIRST, LAST, WATCHER
@@ -75,18 +75,6 @@ class Progress:
     """Of the last HEARD_S seconds, which `run` may not have read yet."""
     led: Mapping[str, int] = field(default_factory=dict)
     """By cluster when the oldest change of a leader was that came with this version: a log may come days late."""
-
-
-@dataclass(frozen=True)
-class Wait:
-    """A state of partitions that an alert rule found at the last evaluation: of how many of a cluster, since when it
-    holds, and when it has lasted long enough to be told (event time, microseconds)."""
-
-    cluster: str
-    rule: str
-    partitions: int
-    since: int
-    fires: int
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
@@ -207,7 +195,7 @@ class Reports:
     unheard: dict[int, Unheard] = field(default_factory=dict)
     quorum: tuple[str | None, datetime | None] = None, None
     """What a watcher was told of the controllers, and since when."""
-    waits: dict[str, Pending] = field(default_factory=dict)
+    waits: dict[str, Wait] = field(default_factory=dict)
     """By alert rule what is not told yet."""
 
 
@@ -221,12 +209,13 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
     found: dict[str, Reports] = defaultdict(Reports)
     table = lake.find(brokers.TABLE)
     gone: dict[tuple[str, int], int] = {}
-    for row in [] if table is None else query(table, _STATES):
-        found[row["cluster"]].down[row["broker_id"]] = row["state_ts"]
-        if row["state"] == "unregistered":
-            gone[row["cluster"], row["broker_id"]] = microseconds(row["state_ts"])
     for cluster, of in groupby([] if table is None else _of_brokers(table), key=lambda row: str(row["cluster"])):
         rows, answers = list(of), {one.broker_id: one.answers for one in seen.heard if one.cluster == cluster}
+        for row in rows:
+            if row["state"] in DOWN and row["state_ts"] is not None:
+                found[cluster].down[row["broker_id"]] = row["state_ts"]
+            if row["state"] == "unregistered" and row["state_ts"] is not None:
+                gone[cluster, row["broker_id"]] = microseconds(row["state_ts"])
         quorum = quorum_now(rows, answers.pop(CONTROLLERS, ()))
         watched = (one for one in seen.reported if one.cluster == cluster and one.source_id.startswith(WATCHER))
         states = states_now(rows, answers, {one.broker_id: one.reported_to for one in watched}, quorum)
@@ -241,21 +230,15 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
             source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level, one.holds_s)
             found[one.cluster].sources.append(source)
     for wait in _recorded(lake).waits:
-        found[wait.cluster].waits[wait.rule] = Pending(wait.partitions, moment(wait.since), moment(wait.fires))
+        found[wait.cluster].waits[wait.rule] = wait
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
     return defaultdict(Reports, {name: found[name] for name in clusters})
 
 
-_STATES = (
-    "SELECT cluster, broker_id, state, state_ts FROM t "
-    f"WHERE state IN ({', '.join(map(text, DOWN))}) AND state_ts IS NOT NULL"
-)
-
-
 def _of_brokers(table: DeltaTable) -> list[Row]:
     """The brokers as `run` has them, in the order of clusters; columns that a lake of before lacks are null."""
     there = {column.name for column in table.schema().fields}
-    names = ("cluster", "broker_id", "state", "since", "reason", "witness", "quorum", "quorum_since")
+    names = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witness", "quorum", "quorum_since")
     columns = ", ".join(name if name in there else f"NULL AS {name}" for name in names)
     return query(table, f"SELECT {columns} FROM t ORDER BY cluster, broker_id")

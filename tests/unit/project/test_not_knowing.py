@@ -175,7 +175,7 @@ CASES = {
     ),
     "a silent leader of whom others speak": Case(
         others_speak,
-        ["prod: AT RISK: broker 3 out of the ISR (or being added): 3 of 4 partitions have a replica less to count on"],
+        ["prod: AT RISK: broker 3 out of the ISR: 3 of 4 partitions have a replica less to count on"],
         ("UNKNOWN", "all in sync"), ("stale_source",),
     ),
     "every source silent": Case(

@@ -229,6 +229,17 @@ def test_health_of_a_sound_cluster_is_its_verdict(lake):
     assert show(lake, "health") == (0, said)
 
 
+def test_a_replica_may_be_being_added_only_where_it_was_not_assigned_before(tmp_path):
+    lake = str(tmp_path)
+    risk = {"isr": [1, 2], "osr": [3], "under_replicated": True, "one_failure_away": "under_min_isr"}
+    before, now = ({"since": at(k), "replicas": replicas} for k, replicas in enumerate(([1, 2], [1, 2, 3])))
+    sound(lake, health("a", 0, assignments=[before, now], **risk), health("b", 0, assignments=[now, now], **risk))
+    write(lake, "partition_health", health("c", 0, **risk))
+    for topic, words in (("a", "broker 3 out of the ISR (or being added): "), ("b", "broker 3 out of the ISR: ")):
+        assert f"AT RISK: {words}" in show(lake, "verdict", "--topic", topic)[1]
+    assert "AT RISK: broker 3 out of the ISR: " in show(lake, "verdict", "--topic", "c")[1]
+
+
 def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path):
     lake = str(tmp_path)
     sound(
@@ -245,7 +256,7 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
         "prod: OFFLINE: broker 2 gone: 1 of 5 partitions offline",
         "prod: UNDER MIN ISR: brokers 2, 3 gone: 1 of 5 partitions under min ISR",
         "prod: HELD BACK: broker 3 holds back 1 of 5 partitions, the longest for 14 s",
-        "prod: AT RISK: broker 3 out of the ISR (or being added): 1 of 5 partitions has a replica less to count on "
+        "prod: AT RISK: broker 3 out of the ISR: 1 of 5 partitions has a replica less to count on "
         "(one more failure: 1 stops acks=all)",
         JUDGED,
         "prod/orders-2: nobody leads (epoch 4), HW 100, in sync 2 of 1,2,3, OFFLINE",

@@ -6,6 +6,7 @@ from itertools import permutations
 
 import pytest
 
+from pipelines.lake.queries import microseconds
 from pipelines.verdict import (
     Backlog,
     ClusterRecord,
@@ -23,7 +24,7 @@ from pipelines.verdict import (
 )
 from pipelines.verdict.judged import not_judged_from, unanswered
 from pipelines.verdict.losses import how
-from pipelines.verdict.records import Pending
+from pipelines.verdict.records import Wait
 from schemas.brokers import CUT_OFF
 
 NOON = datetime(2026, 9, 1, 12, tzinfo=UTC)
@@ -196,13 +197,17 @@ PRESENT = {
     ),
     "under-replicated": (
         [group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.OUT_OF_SYNC, [1])],
-        ["AT RISK: broker 3 out of the ISR (or being added): 2 of 10 partitions have a replica less to count on",
+        ["AT RISK: broker 3 out of the ISR: 2 of 10 partitions have a replica less to count on",
          "broker 1 out of sync in 1 of 10 partitions"],
+    ),
+    "under-replicated since a reassignment": (
+        [group(Condition.UNDER_REPLICATED, [3], 2, adding=True)],
+        ["AT RISK: broker 3 out of the ISR (or being added): 2 of 10 partitions have a replica less to count on"],
     ),
     "several at once": (
         [GONE, group(Condition.UNDER_REPLICATED, [3], 2), group(Condition.HELD_BACK, [5])],
         ["OFFLINE: broker 2 gone: 3 of 10 partitions offline", "HELD BACK: broker 5 holds back 1 of 10 partitions",
-         "AT RISK: broker 3 out of the ISR (or being added): 2 of 10 partitions have a replica less to count on"],
+         "AT RISK: broker 3 out of the ISR: 2 of 10 partitions have a replica less to count on"],
     ),
     "a silent leader": (
         [group(Condition.IN_SYNC, [1], 2, unknown=True), group(Condition.HELD_BACK, [1], 1, unknown=True)],
@@ -233,7 +238,8 @@ def test_the_present_names_the_brokers_first_and_counts_the_partitions(groups, s
 )
 def test_what_is_not_told_yet_is_pending(told, pending):
     groups = (group(Condition.UNDER_MIN_ISR, [2], 2), group(Condition.IN_SYNC, partitions=2))
-    record = replace(SOUND, groups=groups, waits={"under_min_isr": Pending(2, at(5), at(told))})
+    wait = Wait(SOUND.cluster, "under_min_isr", 2, microseconds(at(5)), microseconds(at(told)))
+    record = replace(SOUND, groups=groups, waits={"under_min_isr": wait})
     assert part("present", record)[0] == f"UNDER MIN ISR: broker 2 gone: 2 of 4 partitions under min ISR{pending}"
 
 
