@@ -82,6 +82,7 @@ class Series:
             0 if (numbers and numbers == sorted(numbers, reverse=True) and len(numbers) > 1) or numbers == [1] else -1
         )
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
+        live = sorted(live, key=self._first_time) if len(live) > 1 else live
         return ordered + [entry._replace(number=last) for entry in live]
 
     def written(self) -> float:

@@ -35,6 +35,16 @@ class Source:
     properties: Path | None = None
     unread: tuple[str, ...] = ()
 
+    def with_files_of(self, other: Source) -> Source:
+        """The source with the files of another one, too."""
+        return replace(
+            self,
+            series=replace(self.series, others=(*self.series.others, other.series, *other.series.others)),
+            broker_id=self.broker_id if self.broker_id is not None else other.broker_id,
+            properties=self.properties or other.properties,
+            unread=tuple(dict.fromkeys([*self.unread, *other.unread])),
+        )
+
 
 @dataclass
 class Discovery:
@@ -66,19 +76,11 @@ def discover(
                 own = file_name(f"{BY_BROKER}{broker}/{source.series.live}")
                 source = replace(source, source_id=own, broker_id=broker)
             source_id = file_name(f"{name}/{source.series.live}") if name else source.source_id
-            first = by_id.setdefault(source_id, source)
-            series = replace(first.series, zone=zone)
-            if first is not source:
-                series = replace(series, others=(*series.others, source.series))
+            unread, series = tuple(map(original, source.unread)), replace(source.series, zone=zone)
+            source = replace(source, source_id=source_id, series=series, unread=unread)
+            if first := by_id.get(source_id):
                 found.messages.append(f"{folder}: read as one log with {first.series.folder}, both are {source_id}")
-            by_id[source_id] = replace(
-                first,
-                source_id=source_id,
-                series=series,
-                broker_id=first.broker_id if first.broker_id is not None else source.broker_id,
-                properties=first.properties or source.properties,
-                unread=tuple(dict.fromkeys(map(original, [*first.unread, *source.unread]))),
-            )
+            by_id[source_id] = first.with_files_of(source) if first else source
     for path, reason in walk.unread.items():
         found.messages.append(reason)
         source = _nothing_but(path, original(reason))

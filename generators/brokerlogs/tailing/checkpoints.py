@@ -16,6 +16,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
 from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch, remembered
+from generators.brokerlogs.tailing.windows import merged, owner, same_logs
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 from schemas.replication_events import OLDER, writer
@@ -71,35 +72,41 @@ class Checkpoints:
 
         A source keeps an id made from its path even if its broker becomes known later. If files read as one broker now
         name another broker, they get the id of the other broker. An id that is `given`
-        stays: other files may lie there now.
+        stays: other files may lie there now. What holds lines of another log of the same broker is read with that.
         """
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
             with self._fs.open_input_stream(path) as stream:
-                stored: dict[str, str] = json.loads(bytes(stream.read()))
-        except (FileNotFoundError, ValueError):
+                stored: dict[str, str] = dict(json.loads(bytes(stream.read())))
+        except (FileNotFoundError, ValueError, TypeError):
             stored = {}
-        names = dict(stored)
+        names, places = dict(stored), list[str]()
         for k, source in enumerate(sources):
-            place = f"{gethostname()}:{source.series.folder}/{source.series.live}"
-            before = names.get(place, source.source_id)
-            if before != source.source_id and before.startswith(BY_BROKER) and source.source_id.startswith(BY_BROKER):
+            places.append(f"{gethostname()}:{source.series.folder}/{source.series.live}")
+            before, now = names.get(places[k], source.source_id), source.source_id
+            if owner(before) != owner(now) and before.startswith(BY_BROKER) and now.startswith(BY_BROKER):
+                messages.append(f"{source.series.folder}: read before as {before}, its files say {now} now")
+                before = now
+            if given and owner(before) != owner(now):
                 messages.append(
-                    f"{source.series.folder}: read before as {before}, its files say {source.source_id} now"
-                )
-                before = source.source_id
-            if given and before != source.source_id:
-                messages.append(
-                    f"{source.series.folder}: read before as {before}, and as {source.source_id} now: lines that were "
+                    f"{source.series.folder}: read before as {before}, and as {now} now: lines that were "
                     "read are told again"
                 )
-                before = source.source_id
-            names[place] = before
-            if all(other.source_id != before for other in sources):
-                sources[k] = replace(source, source_id=before)
+                before = now
+            sources[k] = replace(source, source_id=before)
+        ids = same_logs(sources, sorted(set(names.values())), self._told)
+        names |= {place: ids[source.source_id] for place, source in zip(places, sources, strict=True)}
+        messages += [
+            f"{name}: read as one log with {log}, which has the same lines" for name, log in ids.items() if name != log
+        ]
+        sources[:] = merged(sources, ids)
         if names != stored:
             self._write(path, json.dumps(names).encode())
         return messages
+
+    def _told(self, source_id: str) -> list[Stretch]:
+        """The lines told of a source, and of its older ones."""
+        return [state["lines"] for state in self.load([source_id]).values() if "lines" in state]
 
     def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """Write the next version of each source, durable when this returns; returns the versions to commit with the

@@ -123,6 +123,17 @@ class FileChoice:
         self.begun += 1
         return True
 
+    def take_all_before(self, entries: Sequence[Entry]) -> bool:
+        """Whether all files end before the line told last, with lines that were told: what follows may be elsewhere."""
+        older = {only[:2] for one in self.older for only in one}
+        files = [self.examined.get(entry.key) or entry.key in older for entry in entries]
+        if self.end == _NOWHERE or not all(
+            file is True or (isinstance(file, Examined) and file.never_told and not file.ends_untold) for file in files
+        ):
+            return False
+        self._publish(entries)
+        return True
+
     def begin(self, key: Identity) -> None:
         """Note that lines of this file were told, or that it has none to tell."""
         self.begun += key == self._next_only()

@@ -295,6 +295,8 @@ class SeriesReader:
             return False
         number = self._files.first_number(entries)
         if self._number < 0 or number != self._number + 1:
+            if self._files.take_all_before(entries):
+                return False
             raise PositionLost
         self.forget_end()
         return self._advance(limit)

@@ -84,7 +84,9 @@ class TailerFactory:
             while (name := older_id(source, len(readers) + 1)) in states:
                 older.extend([] if len(older) == len(readers) else ())
                 only = older[len(readers)]
-                tailers.append(self._tailer(replace(source, source_id=name), told, states[name], only=only))
+                tailers.append(
+                    self._tailer(replace(source, source_id=name), told, states[name], first.settings, only=only)
+                )
                 readers.append(tailers[-1].reader)
         return tailers
 
@@ -93,7 +95,7 @@ class TailerFactory:
         reader, found = tailer.reader, []
         for only in reader.older[len(reader.older_readers) :]:
             source = replace(tailer.source, source_id=older_id(tailer.source, len(reader.older_readers) + 1))
-            found.append(self._tailer(source, reader.told, only=only))
+            found.append(self._tailer(source, reader.told, settings=tailer.settings, only=only))
             reader.older_readers.append(found[-1].reader)
         return found
 
@@ -111,7 +113,7 @@ class TailerFactory:
             told,
             only=only,
             defaults=self._defaults(source),
-            settings=settings,
+            settings=settings and replace(settings, source_id=source.source_id),
             state=state,
             follow=self.follow,
             open_files=self.open_files,

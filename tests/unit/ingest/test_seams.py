@@ -143,6 +143,14 @@ def test_sources_share_what_they_remember_of_their_lines(tmp_path: Path, monkeyp
     assert [*broker.rows()] == ["broker-1/replication.log"], "known"
 
 
+def test_older_lines_are_read_with_the_settings_of_their_broker(tmp_path: Path) -> None:
+    """Without replica.lag.time.max.ms at its time an older part of a sound log was in disagreement with itself."""
+    broker = Broker(tmp_path)
+    older_files(broker)
+    configs = [[row["ts"].hour for row in rows if row["event_type"] == "config"] for rows in broker.rows().values()]
+    assert configs == [[2], [1]]
+
+
 def damaged_position(broker: Broker) -> None:
     """All is told once more, an hour after it was told first."""
     broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
