@@ -13,6 +13,7 @@ DISK = {
     errno.EDQUOT: f"raise the quota or free some space, and {_AGAIN}",
     errno.EIO: f"look into the disk (dmesg), then {_AGAIN}",
     errno.EROFS: f"mount it for writing and {_AGAIN}",
+    errno.EMFILE: f"raise how many files a process may open (ulimit -n) and {_AGAIN}",
     errno.EACCES: f"let this user read it, and write where the command writes, then {_AGAIN}",
 }
 """What an operating system says of a disk that takes nothing, and what to do."""

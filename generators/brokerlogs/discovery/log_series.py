@@ -18,7 +18,7 @@ from generators.brokerlogs.discovery.listing import Listing
 from generators.brokerlogs.discovery.walk import Identity
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,9}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
-PACKED = re.compile(r"\.(7z|rar|Z|snappy)$")
+PACKED = re.compile(r"\.(7z|rar|Z|snappy|sz|br|lzo|gpg|age|enc)$")
 _MISNAMED = ("stage-change.log", "state-change.log")
 """Kafka 4's log4j2.yaml rotates the second to the first."""
 _NUMBERED = re.compile(r"^(?P<stem>.+?)-(?:\d{1,5}|\d{4}-?\d\d-?\d\d[\d\-T_.]*)\.log$")

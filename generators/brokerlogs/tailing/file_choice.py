@@ -9,7 +9,7 @@ from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
-from generators.brokerlogs.tailing.failures import Failures
+from generators.brokerlogs.tailing.failures import ROUNDS, Failures
 from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_whole
 from generators.brokerlogs.tailing.read_position import Examined, Older, ReadPosition
 
@@ -69,6 +69,10 @@ class FileChoice:
         self.located = found
         if found:
             self._publish(entries)
+        for entry in entries:
+            seen = self.seen.get(entry.key)
+            if seen and seen.damage and is_whole(entry, seen) and not self.failures.is_told(entry.key):
+                self.failures.add(entry.key, seen.damage, ROUNDS)
 
     def choose(self, entries: Sequence[Entry], file: OpenFile | None) -> Choice | None:
         """The next file; None where there is nothing, or it cannot be read now."""
@@ -114,11 +118,10 @@ class FileChoice:
 
     def take_rest_is_gone(self, entries: Sequence[Entry]) -> bool:
         """Whether a file of older lines went before all of it was read, each said once; no other has its end."""
-        key = self._next_only()
         if not self.located and self._has_rest:
             self.end, self._has_rest = _NOWHERE, False
             return True
-        if key is None or any(entry.key == key for entry in entries):
+        if self._next_only() is None or any(map(self._is_next_only, entries)):
             return False
         self.begun += 1
         return True
@@ -140,6 +143,13 @@ class FileChoice:
 
     def _next_only(self) -> Identity | None:
         return self._only[self.begun][:2] if self._only and self.begun < len(self._only) else None
+
+    def _is_next_only(self, entry: Entry) -> bool:
+        """Whether this is the next of `only`, and not another file with its inode."""
+        if self._only is None or entry.key != self._next_only():
+            return False
+        seen, data = self._only[self.begun].seen, LogBytes(entry.path)
+        return seen is None or data.error is not None or holds(entry, seen, data)
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""
@@ -178,7 +188,7 @@ class FileChoice:
         elif self._only is None:
             offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
             yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
-        yield from ((entry, False) for entry in entries if entry.key == self._next_only())
+        yield from ((entry, False) for entry in entries if self._is_next_only(entry))
 
     def _is_unknown(self, entry: Entry) -> bool:
         examined = self.examined.get(entry.key)
@@ -194,7 +204,7 @@ class FileChoice:
                     self.older.append([])
                 else:
                     self.older_readers[-1].at_end = False
-                self.older[-1].append(Older(*key, begin))
+                self.older[-1].append(Older(*key, begin, examined.seen))
             if examined.never_told:
                 self.seen[key] = examined.seen
                 self._last_older = key if examined.ends_untold else None

@@ -19,12 +19,14 @@ _MARK = b"\xef\xbb\xbf"
 
 
 class Seen(NamedTuple):
-    """Bytes read of a file, its size and time then (-1 where there was more), and a digest of what is before."""
+    """Bytes read of a file, its size and time then (-1 where there was more), a digest of what is before, and what is
+    wrong with the rest."""
 
     offset: int
     size: int
     mtime_ns: int
     tail: str
+    damage: str = ""
 
 
 class OpenFile:
@@ -143,7 +145,7 @@ class OpenFile:
     def seen_whole(self) -> Seen:
         """Return the bytes read of it, once its end was seen."""
         stat = self.bytes.stat()
-        return self.seen()._replace(mtime_ns=stat.st_mtime_ns if stat else -1)
+        return self.seen()._replace(mtime_ns=stat.st_mtime_ns if stat else -1, damage=self.bytes.damage or "")
 
 
 def holds(entry: Entry, seen: Seen, data: LogBytes) -> bool:

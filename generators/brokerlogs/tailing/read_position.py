@@ -15,11 +15,15 @@ class PositionLost(Exception):
 
 
 class Older(NamedTuple):
-    """Lines never told before ones that were: they begin at a byte of the file with this device and inode."""
+    """Lines never told before ones that were: they begin at a byte of the file with this device and inode.
+
+    `seen` is how the file was when they were found, None in positions of before.
+    """
 
     device: int
     inode: int
     begin: int
+    seen: Seen | None = None
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,9 @@ class ReadPosition:
         end = fields["end"]
         # Positions of before have one file for each.
         files = (one if not one or isinstance(one[0], Sequence) else [one] for one in fields["older"])
-        older = tuple(tuple(Older(*file) for file in one) for one in files)
+        older = tuple(
+            tuple(Older(*file[:3], *(Seen(*seen) for seen in file[3:] if seen)) for file in one) for one in files
+        )
         begun = fields.get("begun", int(fields["count"] > 0))
         return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, older, begun)
 

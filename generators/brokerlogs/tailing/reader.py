@@ -54,7 +54,6 @@ class SeriesReader:
         self._file: OpenFile | None = None
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
-        self._messages: list[str] = []
         self._missing: str | None = None
 
     @property
@@ -89,11 +88,6 @@ class SeriesReader:
     def reading(self) -> Identity | None:
         """The file that this reader follows as the file grows; None if it was not found in the last listing."""
         return self._files.end if self._files.located else None
-
-    def take_messages(self) -> list[str]:
-        """What is wrong with files, each message once."""
-        taken, self._messages = self._messages, []
-        return taken
 
     def take_unread(self) -> list[str]:
         """Why files are left for later, each once."""
@@ -218,13 +212,14 @@ class SeriesReader:
     def _on_end(self, file: OpenFile) -> None:
         """The end of a file was seen."""
         key, seen, run, files = file.entry.key, file.seen_whole(), file.run, self._files
+        if not file.bytes.damage:
+            files.failures.end(key)
+        elif not files.failures.is_told(key):
+            files.failures.add(key, file.bytes.damage, ROUNDS)
         if file.bytes.damage and not file.offset:
-            self._files.failures.add(key, file.bytes.damage, ROUNDS)
             return
-        files.failures.end(key)
         files.begin(key)
         if file.bytes.damage and files.seen.get(key) != seen:
-            self._messages.append(file.bytes.damage)
             self._missing = self._missing or file.bytes.damage
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
         if holds_end and not (files.located and file.older):  # of a log and its copy the log, which goes on

@@ -62,6 +62,7 @@ class SourceTime:
         stamps = stamps[stamps > self._progress_ts]
         if not len(stamps) or not self.defaults:
             return []
-        rows = progress(stamps, self.defaults, EVENTS, shown, self.max_ts or int(stamps[0]))
+        told = {} if self._after_hole else shown  # how long lines are missing shows the next one
+        rows = progress(stamps, self.defaults, EVENTS, told, self.max_ts or int(stamps[0]))
         self.max_ts = self._progress_ts = int(stamps[-1])
         return [rows]

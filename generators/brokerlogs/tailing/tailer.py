@@ -153,7 +153,6 @@ class Tailer:
                 self._open_files.use(self.reader)
         except PositionLost:
             return self._lost()
-        self.messages.extend(self.reader.take_messages())
         unread = self.reader.take_unread()
         self.messages.extend(f"{reason}, left for later" for reason in unread)
         self.missing.add_unread(unread)
@@ -267,6 +266,8 @@ class Tailer:
 
         They were offered together: a log that ends before the others has printed nothing since.
         """
+        if self.reader.blocked:
+            return []
         family = [self, *self.siblings]
         ended = all(one.finished and one.drained for one in family)
         return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []

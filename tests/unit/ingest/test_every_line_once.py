@@ -92,7 +92,7 @@ def test_unknown_lines_in_a_row_are_one_older_part_of_their_file(tmp_path: Path,
     (tmp_path / "rep.log.1").write_bytes(A + B)
     reader = restarted(reader)
     assert b"".join(iter(lambda: reader.read(limit), b"")) == b""
-    assert [begin for ((*_, begin),) in reader.older] == [0]
+    assert [one.begin for (one,) in reader.older] == [0]
 
 
 @pytest.mark.parametrize("limit", [50, 200, 1 << 16])
@@ -140,6 +140,29 @@ def test_older_lines_that_go_with_their_file_are_missing(tmp_path: Path, begun: 
     assert (rest(older), older.missing() is None, older.at_end) == (b"", False, True)
     older = SeriesReader(older.series, reader.told, mine, older.read_position, only=[])
     assert (rest(older), older.missing()) == (b"", None)
+
+
+def test_another_file_with_the_inode_of_an_older_one_is_not_read_for_it(tmp_path: Path) -> None:
+    """Its lines were told by the reader of older lines, and once more as those of the live log that it was."""
+    live, other, spare = tmp_path / "rep.log", tmp_path / "rep.log.1", tmp_path / "spare"
+    live.write_bytes(B)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == B
+    other.write_bytes(A)
+    reader = restarted(reader)
+    assert rest(reader) == b""
+    live.rename(spare)
+    other.rename(live)
+    spare.rename(other)
+    live.write_bytes(C)
+    reader = restarted(reader)
+    older = SeriesReader(reader.series, reader.told, Stretch(), only=reader.older[0])
+    reader.older_readers = [older]
+    reader.told.stretches.append(older.mine)
+    assert (rest(older), older.missing() is None, rest(reader)) == (b"", False, C)
+    with live.open("ab") as file:
+        file.write(A)
+    assert (rest(reader), rest(older)) == (A, b"")
 
 
 def test_older_lines_that_were_read_whole_may_go(tmp_path: Path) -> None:
@@ -417,7 +440,7 @@ def test_a_file_that_is_not_offered_is_looked_at_once_where_the_end_is_lost(tmp_
     assert rest(reader) == C
     again = SeriesReader(Series(tmp_path, live.name), told, mine, reader.read_position)
     assert rest(again) == b""
-    assert [begin for ((*_, begin),) in again.older] == [0], "offered later, it is read"
+    assert [one.begin for (one,) in again.older] == [0], "offered later, it is read"
 
 
 def test_the_next_file_waits_for_the_rest_of_a_copy_that_is_being_read(tmp_path: Path) -> None:

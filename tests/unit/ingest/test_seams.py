@@ -3,6 +3,10 @@ order: no loss is proven by comparing them, but for what leader epochs order."""
 
 from __future__ import annotations
 
+import errno
+import gzip
+import os
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -10,6 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from generators.brokerlogs.discovery import log_file
 from generators.brokerlogs.ingest import ingest_logs
 from generators.brokerlogs.tailing import checkpoints, told_lines
 from pipelines.lake.bronze import read_events
@@ -239,3 +244,50 @@ def test_what_is_missing_before_any_row_tells_nothing_of_the_time_after_it(
     broker.call()
     last = {row["event_type"]: f"{row['ts']:%H:%M:%S}" for row in broker.rows()["broker-1/replication.log"]}
     assert (last["hw"], last["progress"]) == ("02:00:05", "02:00:05")
+
+
+def truncated_gzip(broker: Broker) -> Path:
+    whole = gzip.compress(advances("01:00:00", 100, 4000).encode())
+    (path := broker.logs / "replication.log.gz").write_bytes(whole[:-1000])
+    return path
+
+
+def test_a_file_of_which_only_a_part_can_be_read_is_unread_in_each_call_until_it_is_whole(tmp_path: Path) -> None:
+    broker = Broker(tmp_path)
+    path = truncated_gzip(broker)
+    left_out = [ingest_logs([broker.logs], cluster="c", lake=broker.lake).left_out for _ in range(3)]
+    assert left_out == [1, 1, 1]
+    path.write_bytes(gzip.compress(advances("01:00:00", 100, 4000).encode()))
+    assert ingest_logs([broker.logs], cluster="c", lake=broker.lake).left_out == 0
+    (rows,) = broker.rows().values()
+    kinds = Counter(row["event_type"] for row in rows)
+    assert (kinds["hw"], kinds["unread"], kinds["lost"]) == (390, 1, 1)
+
+
+def unreadable_from_its_middle(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.live.write_text(advances("01:00:00", 100, 200))
+    real = log_file.os.read
+
+    def read(descriptor: int, length: int) -> bytes:
+        if os.fstat(descriptor).st_ino != broker.live.stat().st_ino:
+            return real(descriptor, length)
+        if os.lseek(descriptor, 0, os.SEEK_CUR) >= 2000:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return real(descriptor, 2000)
+
+    monkeypatch.setattr(log_file.os, "read", read)
+
+
+@pytest.mark.parametrize(
+    "unread", [unreadable_from_its_middle, lambda broker, _: truncated_gzip(broker)], ids=["EIO", "gzip"]
+)
+def test_the_rest_of_a_file_is_not_covered_by_the_end_of_another_log(
+    unread: Callable[[Broker, pytest.MonkeyPatch], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = Broker(tmp_path)
+    unread(broker, monkeypatch)
+    (broker.logs / "server.log").write_text(leads("03:00:00", 5, 100))
+    broker.call()
+    rows = broker.rows()["broker-1/replication.log"]
+    assert {row["event_type"] for row in rows} >= {"hw", "unread"}
+    assert not [row for row in rows if row["ts"].hour == 3 and row["covers"]]

@@ -151,7 +151,15 @@ def test_the_same_logs_under_two_paths_are_one_log_that_is_read_once(tmp_path: P
     assert {row["source_id"] for row in read} <= {"broker-1/server.log", "broker-1/server.log+1"}
 
 
-NAMES = ["server.log", "server.log.1.7z", "server.log.2.Z", "server.log.old", "server.log.bak", "server.log.123456"]
+NAMES = [
+    "server.log",
+    "server.log.1.7z",
+    "server.log.2.Z",
+    "server.log.3.br",
+    "server.log.old",
+    "server.log.bak",
+    "server.log.123456",
+]
 
 
 def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
@@ -162,11 +170,11 @@ def test_nothing_in_a_folder_is_passed_over_in_silence(tmp_path: Path) -> None:
     found = discover([tmp_path])
     read = {source.source_id: [entry.path.name for entry in source.series.entries()] for source in found.sources}
     assert read.keys() == {"broker-7/broker.txt", "broker-7/server.log"}
-    assert sorted(read["broker-7/server.log"]) == sorted(name for name in NAMES if not name.endswith(("7z", "Z")))
+    assert sorted(read["broker-7/server.log"]) == sorted(name for name in NAMES if not name.endswith(("7z", "Z", "br")))
     said = "\n".join(found.messages)
     assert "1 files that are no logs, left out: notes" in said
     assert "server.log.1.7z: .7z is not unpacked here, unread" in said
-    assert len(next(source for source in found.sources if "server" in source.source_id).unread) == 2
+    assert len(next(source for source in found.sources if "server" in source.source_id).unread) == 3
 
 
 def test_a_call_that_leaves_a_file_unread_does_not_end_as_if_all_was_read(tmp_path: Path) -> None:
