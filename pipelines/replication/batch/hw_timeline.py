@@ -61,13 +61,6 @@ class HwTimeline:
         first = higher[np.lexsort((hw[higher], ts[higher]))[0]]
         return int(hw[first]), int(ts[first])
 
-    def late_rise(self, lane: int, start_ts: int, above: int, as_of: int) -> tuple[int, int] | None:
-        """(HW, ts) of a term as of a time, as it is known by now, where that is above `above`."""
-        ts, hw, _ = self._rows(lane)
-        until_then = np.flatnonzero((ts >= start_ts) & (ts <= as_of))
-        last = int(until_then[-1]) if len(until_then) else -1
-        return (int(hw[last]), int(ts[last])) if last >= 0 and hw[last] > above else None
-
     def has_new(self, lane: int, after: int) -> bool:
         """Whether a HW of this lane is later than `after`, or final in this micro-batch only."""
         return self._newest.get(lane, -1) > after or lane in self._places[1]

@@ -132,21 +132,24 @@ class StateTermLookup:
     def rise(self, term: Term, upto: int) -> tuple[int, int] | None:
         """(HW, ts) of the first HW, before `upto`, above that of a term's final summary; None where there is none.
 
-        One of before may have come too late for the summary.
+        One of before, or the report of one, may have come too late for the summary.
         """
         lane, start = self._lane(term.broker_id), term.start_ts or 0
         if lane < 0 or term.summary is None:
             return None
         ended = self.state.ended_terms.get((lane, start))
         end = upto if ended is None else ended[0]
-        above = -1 if term.summary.hmax is None else term.summary.hmax
-        late = self.timeline.late_rise(lane, start, above, min(term.summary_at, end))
-        if late is not None or end <= term.summary_at:
-            if late is None and ended is not None:
-                self._over.add((term.broker_id, term.start_ts))
-            return late
         next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
         until = min(upto, end if next_begins else end + 1)
+        then = min(term.summary_at, until - 1)
+        above, reported = _offsets(term.summary)
+        by_now = _offsets(self.term(term.broker_id, start, then + self.race_window_us))
+        if by_now[0] > above or by_now[1] > reported:
+            return max(by_now[0], above), then
+        if end <= term.summary_at:
+            if ended is not None and end <= upto:
+                self._over.add((term.broker_id, term.start_ts))
+            return None
         return self.timeline.rise(lane, start, above, term.summary_at, until)
 
     def ended_by(self, term: Term, upto: int) -> bool:
@@ -198,3 +201,9 @@ class StateTermLookup:
     def _rules(self) -> list[Rules]:
         """The rules of each cluster."""
         return [self.rules.of(str(name))[0] for (name,) in self.state.clusters.all]
+
+
+def _offsets(summary: TermSummary) -> tuple[int, int]:
+    """(HW, largest HW that its leader reported) of a term, -1 if not known."""
+    hmax, reported = (-1 if offset is None else offset for offset in (summary.hmax, summary.reported))
+    return hmax, reported

@@ -1,0 +1,62 @@
+"""What the rules say of a loss where the log of one broker comes once all others are far past it."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from random import Random
+from typing import Any
+
+import pytest
+
+from pipelines.replication import Facts, Reconstructor
+from tests.model.campaign import DRAWN
+from tests.model.compare import CRITICAL, Case, View, case
+from tests.model.histories import Path, Scope, drawn, every, play
+from tests.unit.replication.bronze import events_of
+
+Rows = list[dict[str, Any]]
+PAST_MS = (20_000, 40_000, 55_000)
+"""By how much the others go on before the rest of a log comes: less than a jump of a clock each time."""
+
+
+def late_logs(one: Case) -> Iterator[tuple[Case, Rows, Rows]]:
+    """(the case under a name of its own, the rows that come first, the rest of one broker's log)."""
+    for source in sorted({row["source_id"] for row in one.rows} - {"controller-9/controller.log"}):
+        log = [row for row in one.rows if row["source_id"] == source]
+        for known in (0, len(log) // 3, 2 * len(log) // 3):
+            name = f"{one.name}-{source}-{known}"
+            others = [row for row in one.rows if row["source_id"] != source]
+            first, rest = [*others, *_going_on(others), *log[:known]], log[known:]
+            yield replace(one, name=name), *([row | {"cluster": name} for row in rows] for rows in (first, rest))
+
+
+def _going_on(rows: Rows) -> Iterator[dict[str, Any]]:
+    """`progress` of each source of these after its last."""
+    last_ts = max(row["ts"] for row in rows)
+    for source in sorted({row["source_id"] for row in rows}):
+        progress = [row for row in rows if row["source_id"] == source and row["event_type"] == "progress"][-1]
+        number = max(row["source_seq"] for row in rows if row["source_id"] == source)
+        wide = max(row["seq"] for row in rows if row["source_id"] == source and row["partition"] == -1)
+        for k, ms in enumerate(PAST_MS, 1):
+            yield progress | {"ts": last_ts + ms * 1000, "source_seq": number + k, "seq": wide + k}
+
+
+def critical(*batches: Rows) -> set[tuple[str, int]]:
+    """(cluster, leader epoch) of the losses that are critical by their last revision."""
+    one, last = Reconstructor(), {}
+    for row in Facts.concat(
+        [*(one.update(events_of(rows)) for rows in batches), one.finish()]
+    ).hw_regressions.to_pylist():
+        last[row["cluster"], row["regression_id"]] = row
+    return {(row["cluster"], row["leader_epoch"]) for row in last.values() if row["class"] in CRITICAL}
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("view", [View(3), View(0)], ids=str)
+@pytest.mark.parametrize("scope", [Scope(2, 2), DRAWN[0], DRAWN[2]], ids=lambda scope: f"{scope.brokers}-{scope.terms}")
+def test_a_loss_is_critical_though_the_log_that_shows_it_comes_late(scope: Scope, view: View):
+    paths = every(scope) if scope.terms == 2 else drawn(scope, Random(5))
+    played = (case(f"h{k}", play(Path(path), scope), view) for k, path in enumerate(islice(paths, 0, 2400, 60)))
+    late = [variant for one in played if one.played.losses for variant in late_logs(one)]
+    first, rest = ([row for one in late for row in one[part]] for part in (1, 2))
+    assert critical([*first, *rest]) - critical(first, rest) == set()
