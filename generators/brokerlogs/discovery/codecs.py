@@ -17,6 +17,8 @@ _SUFFIXES = {
     ".gz": "gzip", ".tgz": "gzip", ".bz2": "bzip2", ".tbz2": "bzip2", ".xz": "xz", ".txz": "xz", ".lzma": "xz",
     ".zst": "zstd", ".lz4": "lz4",
 }  # fmt: skip
+FOREIGN = (".7z", ".rar", ".Z", ".snappy", ".sz", ".br", ".lzo", ".gpg", ".age", ".enc")
+"""What is packed or encrypted so is not read."""
 _BEGINNINGS = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"
 }  # fmt: skip
@@ -31,7 +33,7 @@ class Stopped(Exception):
 
 def plain_name(name: str) -> str:
     """The name of a file without the suffix of its compression."""
-    return next((name.removesuffix(suffix) for suffix in _SUFFIXES if name.endswith(suffix)), name)
+    return next((name.removesuffix(suffix) for suffix in (*_SUFFIXES, *FOREIGN) if name.endswith(suffix)), name)
 
 
 class Unpacking:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
 
+from generators.brokerlogs.discovery.codecs import FOREIGN
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.streams import prefix_of
 
@@ -41,9 +42,14 @@ def _head_of(path: Path, *_: int) -> bytes:
 
 
 def other_log(folder: Path, name: str) -> str | None:
-    """The live name of a log by its first lines, whose name says nothing; None for what is no log."""
+    """The live name of a log by its first lines, whose name says nothing; None for what is no log.
+
+    What cannot be looked into is a log by itself.
+    """
     if name.startswith(".") or name in SETTINGS:
         return None
+    if name.endswith(FOREIGN):
+        return name
     head = first_bytes(folder / name)
     if is_archive(head) or not (_HEADER.search(head) or prefix_of(head)):
         return None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from generators.brokerlogs.discovery.codecs import Unpacking
+from generators.brokerlogs.discovery.codecs import FOREIGN, Unpacking
 from pipelines.printable import printable
 
 UNPACKED = "hwmark-unpacked-"
@@ -38,6 +38,9 @@ class LogBytes:
         self.skipped = 0
         self._descriptor = -1
         self._unpacking: Unpacking | None = None
+        if path.name.endswith(FOREIGN):
+            self.error = f"{self._name}: {path.suffix} is not unpacked here, unread: unpack it beside"
+            return
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             unpacking = Unpacking(self._descriptor, path.name, stop)

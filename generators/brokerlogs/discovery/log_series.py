@@ -18,7 +18,6 @@ from generators.brokerlogs.discovery.listing import Listing
 from generators.brokerlogs.discovery.walk import Identity
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,9}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
-PACKED = re.compile(r"\.(7z|rar|Z|snappy|sz|br|lzo|gpg|age|enc)$")
 _MISNAMED = ("stage-change.log", "state-change.log")
 """Kafka 4's log4j2.yaml rotates the second to the first."""
 _NUMBERED = re.compile(r"^(?P<stem>.+?)-(?:\d{1,5}|\d{4}-?\d\d-?\d\d[\d\-T_.]*)\.log$")
@@ -97,7 +96,7 @@ class Series:
         return self._times[key]
 
     def _listed(self) -> list[Entry]:
-        there = [name for name in os.listdir(self.folder) if name not in self.excluded and not PACKED.search(name)]
+        there = [name for name in os.listdir(self.folder) if name not in self.excluded]
         names = {name for name in there if self._is_mine(name)}
         found = []
         for name in sorted(name for name in names if plain_name(name) == name or plain_name(name) not in names):

@@ -13,7 +13,7 @@ from generators.brokerlogs.discovery.archives import Archives
 from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.heads import SETTINGS, is_dump, is_dump_name, other_log, sniff_broker
 from generators.brokerlogs.discovery.log_file import original
-from generators.brokerlogs.discovery.log_series import PACKED, Series, live_name
+from generators.brokerlogs.discovery.log_series import Series, live_name
 from generators.brokerlogs.discovery.walk import PathWalk
 from pipelines.printable import file_name
 from schemas.replication_events import as_int
@@ -93,7 +93,7 @@ def discover(
 def _sources_of(
     folder: Path, members: list[str], whole: bool, duplicates: dict[str, Path], messages: list[str]
 ) -> list[Source]:
-    groups, packed, others = _groups(folder, members, whole, messages)
+    groups, others = _groups(folder, members, whole, messages)
     if others:
         few = ", ".join(others[:4]) + (f" and {len(others) - 4:,} more" if len(others) > 4 else "")
         messages.append(f"{folder}: {len(others):,} files that are no logs, left out: {few}")
@@ -114,13 +114,8 @@ def _sources_of(
         lines = named[live, numbered] if named[live, numbered] is not None else only
         own = node if node is not None or lines is None else lines if by_folder is None else by_folder
         properties = settings if settings and settings.name == SETTINGS[0] and not dumped else None
-        unread = tuple(reason for name, reason in packed if name.startswith(live))
-        result.append(
-            Source(_source_id(series, own, dumped=dumped), series, -1 if dumped else node, properties, unread)
-        )
-    messages.extend(reason for _, reason in packed)
-    lives = tuple(live for live, _ in groups)
-    return result + [_nothing_but(folder / name, reason) for name, reason in packed if not name.startswith(lives)]
+        result.append(Source(_source_id(series, own, dumped=dumped), series, -1 if dumped else node, properties))
+    return result
 
 
 def _nothing_but(path: Path, reason: str) -> Source:
@@ -131,14 +126,14 @@ def _nothing_but(path: Path, reason: str) -> Source:
 
 def _groups(
     folder: Path, members: list[str], whole: bool, messages: list[str]
-) -> tuple[dict[tuple[str, bool], list[str]], list[tuple[str, str]], list[str]]:
-    """Return files grouped by live name, packed files with the reason to skip them, and names that are no logs.
+) -> tuple[dict[tuple[str, bool], list[str]], list[str]]:
+    """Return files grouped by live name, and names that are no logs.
 
     A group's key is the live name and True if numbers stand before the suffix. Reasons to skip other files are appended
     to `messages`.
     """
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
-    packed, others = list[tuple[str, str]](), list[str]()
+    others = list[str]()
     stems = {name: live_name(name) for name in members}
     by_stem: dict[str | None, list[str]] = defaultdict(list)
     for name, stem in stems.items():
@@ -153,8 +148,6 @@ def _groups(
         stem, live = stems[name], live_name(name, numbered=False)
         if reason := _reason_to_skip(name):
             messages.append(f"{folder / name}: {reason}")
-        elif found := PACKED.search(name):
-            packed.append((name, f"{folder / name}: .{found[1]} is not unpacked here, unread: unpack it beside"))
         elif live is not None and stem is not None:
             groups[(stem, True) if stem in numbered else (live, False)].append(name)
         elif name in SETTINGS:
@@ -163,7 +156,7 @@ def _groups(
             groups[live or name, False].append(name)
         else:
             others.append(name)
-    return groups, packed, others
+    return groups, others
 
 
 def _named_broker(folder: Path, files: list[str]) -> int | None:

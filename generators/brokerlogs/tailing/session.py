@@ -97,6 +97,8 @@ class TailerFactory:
             source = replace(tailer.source, source_id=older_id(tailer.source, len(reader.older_readers) + 1))
             found.append(self._tailer(source, reader.told, settings=tailer.settings, only=only))
             reader.older_readers.append(found[-1].reader)
+            if any(stretch.first for stretch in reader.told.stretches):
+                found[-1].missing.add_lost("more were told than are known, these may be among them")
         return found
 
     def _tailer(

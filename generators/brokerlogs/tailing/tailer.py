@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.brokerlogs.discovery.sources import Source
+from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.broker_settings import BrokerSettings
 from generators.brokerlogs.tailing.chosen_files import LineGrades
@@ -171,12 +172,14 @@ class Tailer:
 
     def _parse(self, data: bytes) -> pa.Table:
         self._flushed = False
+        held = self.parser.flush() if self.missing.notes else EVENTS.empty_table()
+        self._has_rows |= held.num_rows > 0
         noted = self._take_notes() if self._has_rows else []
         rows = self.parser.feed(data)
         first = self._take_notes(rows) if rows.num_rows else []
         self._has_rows |= rows.num_rows > 0
         self.messages.extend(self.parser.take_messages())
-        return pa.concat_tables([*noted, *first, rows])
+        return pa.concat_tables([held, *noted, *first, rows])
 
     def _take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
         return [self.parser.note(kind, detail, before) for kind, detail in self.missing.take()]

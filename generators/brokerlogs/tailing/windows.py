@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+
+import numpy as np
 
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.sources import Source
@@ -30,18 +32,40 @@ def same_logs(
     `told` returns what was told of a source that is `known`.
     """
     by_id = {source.source_id: source for source in sources}
-    ids, new = {name: name for name in by_id}, [name for name in by_id if name not in known]
-
-    @cache
-    def lines(name: str) -> Sequence[Stretch]:
-        return told(name) if name in known else [_lines(by_id[name])]
-
-    for k, own in enumerate(new):
-        others = [name for name in (*known, *new[:k]) if _may_be_one(name, own)]
-        if same := [name for name in others if any(_overlap(lines(own)[0], one) for one in lines(name))]:
-            log, logs = ids.get(same[0], same[0]), {own, *(ids.get(name) for name in same)}.difference(known)
-            ids |= {name: log for name, its in ids.items() if its in logs}
+    ids, by_owner = {name: name for name in by_id}, defaultdict[str, list[str]](list)
+    for name in (*known, *(name for name in by_id if name not in known)):
+        by_owner[owner(name)].append(name)
+    for names in by_owner.values():
+        new = {name for name in names if name not in known}
+        if not new or len(names) == 1 or all(map(_KAFKAS.search, names)):
+            continue
+        logs = [(name, one) for name in names for one in ([_lines(by_id[name])] if name in new else told(name))]
+        for name, other in _overlapping(logs):
+            if name != other and new & {name, other} and not (_KAFKAS.search(name) and _KAFKAS.search(other)):
+                log, its = sorted((ids.get(name, name), ids.get(other, other)), key=lambda one: one not in known)
+                ids |= {one: log for one in new if ids[one] == its not in known}
     return ids
+
+
+def _overlapping(logs: Sequence[tuple[str, Stretch]]) -> Iterator[tuple[str, str]]:
+    """The names of each two of these logs of which one begins within the other, in the order of the logs."""
+    heads = defaultdict[int, list[int]](list)
+    for k, (_, stretch) in enumerate(logs):
+        heads[_head(stretch)].append(k)
+    pairs = set[tuple[int, int]]()
+    for k, (_, stretch) in enumerate(logs):
+        lines = stretch.lines(stretch.first, stretch.count)
+        found = np.unique(lines[np.isin(lines, [*heads])]).tolist()
+        pairs |= {(min(k, other), max(k, other)) for digest in found for other in heads[digest] if other != k}
+    for k, other in sorted(pairs):
+        if _overlap(logs[k][1], logs[other][1]):
+            yield logs[k][0], logs[other][0]
+
+
+def _head(stretch: Stretch) -> int:
+    """The second line that begins a message: the first one may be cut."""
+    lines = stretch.lines(stretch.first, stretch.count)
+    return int(lines[np.flatnonzero(lines & 1 == 0)[1:2]].sum())
 
 
 def merged(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
@@ -57,10 +81,6 @@ def merged(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
 def owner(source_id: str) -> str:
     """The part of a source's id before the name of its log."""
     return source_id.rpartition("/")[0]
-
-
-def _may_be_one(source_id: str, other: str) -> bool:
-    return owner(source_id) == owner(other) and not (_KAFKAS.search(source_id) and _KAFKAS.search(other))
 
 
 def _lines(source: Source) -> Stretch:

@@ -156,6 +156,23 @@ def test_older_lines_are_read_with_the_settings_of_their_broker(tmp_path: Path) 
     assert configs == [[2], [1]]
 
 
+def test_lines_that_may_have_been_told_and_forgotten_are_a_seam(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told_lines, "REMEMBERED_BY_ALL", 100)
+    monkeypatch.setattr(checkpoints, "SEGMENT", 50)
+    broker, first = Broker(tmp_path), advances("01:00:00", 0, 1000)
+    broker.live.write_text(first)
+    for hour in (2, 3):
+        with broker.live.open("a") as file:
+            file.write(advances(f"0{hour}:00:00", 500 * hour, 500 * hour + 500))
+        broker.call()
+    (broker.logs / "replication.log.1").write_text(first)
+    broker.call()
+    _, again = broker.rows().values()
+    assert next(row["event_type"] for row in again if row["event_type"] != "config") == "lost"
+
+
 def damaged_position(broker: Broker) -> None:
     """All is told once more, an hour after it was told first."""
     broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
@@ -262,6 +279,19 @@ def test_a_file_of_which_only_a_part_can_be_read_is_unread_in_each_call_until_it
     (rows,) = broker.rows().values()
     kinds = Counter(row["event_type"] for row in rows)
     assert (kinds["hw"], kinds["unread"], kinds["lost"]) == (390, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["replication.log.1.gz", "replication.log.1.7z"])
+def test_a_file_that_cannot_be_read_is_missing_where_its_lines_would_be(name: str, tmp_path: Path) -> None:
+    """It was told before the first line if the files before it were short, or it was packed: its time was covered."""
+    broker = Broker(tmp_path)
+    (broker.logs / "replication.log.2").write_text(advances("01:00:00", 100, 200))
+    (broker.logs / name).write_bytes(b"\x1f\x8bbroken")
+    broker.live.write_text(advances("03:00:00", 200, 300))
+    broker.call()
+    rows = broker.rows()["broker-1/replication.log"]
+    assert [f"{row['ts']:%H:%M:%S}" for row in rows if row["event_type"] in ("unread", "lost")] == ["01:00:10"] * 2
+    assert not [row for row in rows if row["ts"].hour == 2 and row["covers"]]
 
 
 def unreadable_from_its_middle(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
