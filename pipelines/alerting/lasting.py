@@ -100,12 +100,21 @@ WITH epochs AS (
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
 )"""
 
+# What was assigned to a partition, since when, and before.
+_ASSIGNED = f"""assigned AS (
+  SELECT who, one.replicas AS ar, lag(one.replicas) OVER of_one AS before,
+    CASE WHEN before IS NULL THEN 0 ELSE epoch_us(one.since) END AS ts
+  FROM (
+    SELECT {_WHO} AS who, unnest(coalesce(assignments, [{{'since': NULL, 'replicas': ar}}])) AS one FROM health AS p)
+  WINDOW of_one AS (PARTITION BY who ORDER BY one.since)
+)"""
+
 _FROZEN = f"""
-WITH marks AS (
-  SELECT {_WHO} AS who, p.ts, CASE p.kind WHEN 'term_start' THEN 0 ELSE 1 END AS rank,
+WITH {_ASSIGNED}, marks AS (
+  SELECT p.who, p.ts, CASE p.kind WHEN 'term_start' THEN 0 ELSE 1 END AS rank,
     CASE p.kind WHEN 'freeze' THEN true WHEN 'thaw' THEN false ELSE p.frozen END AS wrong,
     list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason
-  FROM min_isr AS p LEFT JOIN health AS h ON {_SAME}
+  FROM (SELECT *, {_WHO} AS who FROM min_isr AS p) AS p ASOF LEFT JOIN assigned AS h ON p.who = h.who AND p.ts >= h.ts
   WHERE p.kind IN ('freeze', 'thaw') OR (p.kind = 'term_start' AND p.frozen IS NOT NULL)
 )"""
 
@@ -136,13 +145,7 @@ WITH changes AS (
   SELECT {_WHO} AS who, ts, -1, isr, isr FROM min_isr AS p
   WHERE kind = 'term_start' AND NOT EXISTS (FROM changes AS c WHERE c.who = {_WHO})
   UNION ALL SELECT {_WHO}, last_event_ts, -2, isr, isr FROM health AS p WHERE last_event_ts IS NOT NULL
-), assigned AS (
-  SELECT who, one.replicas AS ar, lag(one.replicas) OVER of_one AS before,
-    CASE WHEN before IS NULL THEN 0 ELSE epoch_us(one.since) END AS ts
-  FROM (
-    SELECT {_WHO} AS who, unnest(coalesce(assignments, [{{'since': NULL, 'replicas': ar}}])) AS one FROM health AS p)
-  WINDOW of_one AS (PARTITION BY who ORDER BY one.since)
-), adding AS (
+), {_ASSIGNED}, adding AS (
   SELECT who, ts, replica, (
     SELECT min(p.ts) FROM isrs AS p WHERE p.who = h.who AND p.ts >= h.ts AND list_contains(p.been, replica)) AS until
   FROM (SELECT *, unnest(list_filter(ar, lambda r: NOT list_contains(before, r))) AS replica FROM assigned) AS h

@@ -94,9 +94,17 @@ def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> li
 
 
 def _is_part(state: AlertState, whole: AlertState) -> bool:
-    """Whether the state is part of an episode that was told as over."""
-    same = state.alert_id == whole.alert_id and not state.firing and not whole.firing
-    return same and whole.first_ts <= state.last_ts <= whole.last_ts and whole.covers(state.names)
+    """Whether the state is part of an episode that was told as over.
+
+    One of the same partitions and time is, whatever its name: who was missing is known otherwise after a topic is gone.
+    """
+    if state.rule != whole.rule or state.firing or whole.firing or state.labels["cluster"] != whole.labels["cluster"]:
+        return False
+    rule, same = RULES[state.rule], state.alert_id == whole.alert_id
+    if not same and (rule.about is not About.BROKERS or "sync" in rule.needs):
+        return False
+    named = whole.covers(state.names) if same or state.first_ts == whole.first_ts else whole.names >= state.names
+    return named and whole.first_ts <= state.last_ts <= whole.last_ts
 
 
 def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datetime]:

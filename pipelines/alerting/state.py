@@ -82,9 +82,18 @@ class AlertState:
         return any(a is not None and b is not None and a > b for a, b in zip(self.size, size, strict=True))
 
     def says_the_same(self, other: AlertState) -> bool:
-        """Whether only `last_ts` differs, which alone is no news."""
-        mine = (self.episode, self.state, self.severity, self.summary, dict(self.labels))
-        return mine == (other.episode, other.state, other.severity, other.summary, dict(other.labels))
+        """Whether only `last_ts` differs, which alone is no news, or what was assigned since it was over."""
+        mine, theirs = (
+            (
+                one.episode,
+                one.state,
+                one.severity,
+                one.summary,
+                dict(one.labels) | ({} if one.firing else {"assigned": ""}),
+            )
+            for one in (self, other)
+        )
+        return mine == theirs
 
 
 def _names(label: str) -> set[str]:

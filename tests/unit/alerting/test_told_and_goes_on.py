@@ -431,3 +431,42 @@ def test_a_person_ends_an_alert_by_its_id_whose_rule_is_off_and_that_is_of_no_cl
     note = {"cluster": "c", "incident_id": fires.alert_id, "handled": True, "text": "mail is gone"}
     put(lake, notes, note | {"written_at": at(7201)})
     assert told(evaluate(lake, rules_file=off, now=at(7210))) == [("notify_failing", "resolved")]
+
+
+THEN = {
+    "another replica is assigned": lambda lake: reassigned(
+        lake, 9000, (0, 1, 2), (5000, 1, 3, 2), (6000, 1, 3), isr=[1]
+    ),
+    "the topic is created anew": lambda lake: reassigned(lake, 9000, (0, 1, 2), isr=[1, 2], topic_id="N" * 22),
+    "the topic is deleted": lambda lake: put(lake, partition_health, mode="overwrite"),
+}
+
+
+@pytest.mark.parametrize("then", THEN.values(), ids=THEN)
+@pytest.mark.parametrize("rule", ["under_min_isr", "offline"])
+def test_what_was_over_is_not_told_anew_under_another_name(lake, rule, then):
+    """Who was missing is known by the replicas that are assigned, and by the ISR of now."""
+    if rule == "offline":
+        events(lake, elected(0, 1, 0, 0), elected(10, -1, 1, 1))
+    else:
+        put(lake, partition_hw, freeze(10))
+    clock(lake, 350)
+    reassigned(lake, 350, (0, 1, 2), isr=[2], offline=rule == "offline")
+    assert [a.rule for a in evaluate(lake, now=at(350))] == [rule]
+    events(lake, elected(400, 1, 2, 2))
+    put(lake, partition_hw, freeze(400, "thaw"))
+    clock(lake, 500)
+    reassigned(lake, 500, (0, 1, 2), isr=[1, 2], offline=False)
+    evaluate(lake, now=at(500))
+    for seconds in (600, 9000):
+        clock(lake, seconds)
+        if seconds == 9000:
+            then(lake)
+        evaluate(lake, now=at(seconds))
+    assert [(state, first) for state, first, _ in rows_of(lake, rule)] == [("firing", at(10)), ("resolved", at(10))]
+
+
+def test_who_was_missing_is_known_by_the_replicas_that_were_assigned_then(lake):
+    put(lake, partition_hw, freeze(0))
+    reassigned(lake, 9000, (0, 1, 2), (5000, 1, 3, 2), (6000, 1, 3), isr=[1])
+    assert {a.subject for a in evaluate(lake, now=at(9000)) if a.rule == "under_min_isr"} == {"broker 2"}
