@@ -137,6 +137,8 @@ class _Ingest:
         found = _found(paths, options, self._archives)
         found = self.with_stable_names(found)
         for source in filter(self.session.is_new, found.sources):
+            if source.series.is_empty():
+                continue
             try:
                 self.add_sources(found, [source])
             except RoleHeld as held:

@@ -84,6 +84,13 @@ class Series:
         live = sorted(live, key=self._first_time) if len(live) > 1 else live
         return ordered + [entry._replace(number=last) for entry in live]
 
+    def is_empty(self) -> bool:
+        """Whether there is no byte in its files yet."""
+        try:
+            return not any(entry.size for entry in self.entries())
+        except OSError:
+            return False
+
     def written(self) -> float:
         """When (s) the live file, or its folder, was written last; 0 where neither is there."""
         there = [path for path in (self.folder / self.live, self.folder) if path.exists()]

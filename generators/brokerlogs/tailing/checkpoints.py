@@ -95,7 +95,11 @@ class Checkpoints:
                 before = now
             sources[k] = replace(source, source_id=before)
         ids = same_logs(sources, sorted(set(names.values())), self._told)
-        names |= {place: ids[source.source_id] for place, source in zip(places, sources, strict=True)}
+        names |= {
+            place: ids[source.source_id]
+            for place, source in zip(places, sources, strict=True)
+            if place in names or not source.series.is_empty()  # of which log it is shows the first line
+        }
         messages += [
             f"{name}: read as one log with {log}, which has the same lines" for name, log in ids.items() if name != log
         ]

@@ -129,10 +129,12 @@ class FileChoice:
     def take_all_before(self, entries: Sequence[Entry]) -> bool:
         """Whether all files end before the line told last, with lines that were told: what follows may be elsewhere."""
         older = {only[:2] for one in self.older for only in one}
-        files = [self.examined.get(entry.key) or entry.key in older for entry in entries]
-        if self.end == _NOWHERE or not all(
-            file is True or (isinstance(file, Examined) and file.never_told and not file.ends_untold) for file in files
-        ):
+
+        def ends_before(entry: Entry) -> bool:
+            one = self.examined.get(entry.key)
+            return bool(one.never_told) and not one.ends_untold if one else entry.key in older
+
+        if self.end == _NOWHERE or not all(map(ends_before, entries)):
             return False
         self._publish(entries)
         return True

@@ -55,6 +55,14 @@ def test_windows_are_one_log_under_a_name_that_was_given(tmp_path: Path) -> None
     assert told(tmp_path, [[first], [second], [second]], source="mine") == [*range(110, 401, 10)]
 
 
+def test_a_window_that_was_empty_at_first_is_one_of_its_log(tmp_path: Path) -> None:
+    """The shell makes the file before `kubectl logs` writes into it."""
+    first, second = write(tmp_path / "broker-1", a=LINES[:30], b=[])
+    ingest_logs([first.parent], cluster="c", lake=str(tmp_path / "lake"))
+    second.write_text("".join(LINES[20:]))
+    assert told(tmp_path, [[first.parent]]) == [*range(110, 401, 10)]
+
+
 def test_a_copy_is_no_other_log(tmp_path: Path) -> None:
     files = write(tmp_path / "broker-1", replication=LINES, copy=LINES)
     assert told(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
