@@ -325,6 +325,18 @@ def test_a_log_that_comes_late_tells_what_its_leader_had_committed():
     assert any("'committed_loss'" in row for row in found["hw_regressions"])
 
 
+def test_rows_of_an_earlier_epoch_say_nothing_of_a_later_term():
+    """The log that came late had the HWs of epoch 0, which in epoch 2 were reports that moved back: critical."""
+    other, log = Source("broker-1/state-change.log"), Source()
+    other.leader(0, 0, 0, 0, [1]).follower(10_000, 1, 90, 0, -1).leader(11_000, 2, 90, 90, [1]).progress(30_000)
+    log.leader(0, 0, 0, 0, [1])
+    for hw in (30, 60, 90):
+        log.event(100 + hw, "append", leader_leo=hw, leader_id=1, leader_epoch=0)
+        log.event(100 + hw, "hw", hw=hw, hw_before=hw - 30, replica_id=1, leader_id=1, leader_epoch=0)
+    found = reconstruct([other.rows, log.progress(40_000).rows])["hw_regressions"]
+    assert not any("'hw_moved_back'" in row for row in found)
+
+
 # What docs/architecture.md names as not kept.
 
 

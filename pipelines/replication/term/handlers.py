@@ -106,9 +106,12 @@ def _on_follower(term: Term, event: Event) -> None:
 def _leads(run: Run, term: Term, event: Event) -> bool:
     """Whether the broker leads at this row: one that only a leader has may be the first of a term whose `leader` event
     is missing."""
-    lane, kind = term.lane, event.kind
-    if seldom(event.row.who >> 32 > lane.leader_epoch >= 0 and lane.state != IDLE) and is_of_leader(kind):
-        end_term(term, event.now)
+    lane, kind, epoch = term.lane, event.kind, event.row.who >> 32
+    if seldom(epoch != lane.leader_epoch and epoch >= 0 and lane.state != IDLE) and is_of_leader(kind):
+        if epoch < lane.leader_epoch:  # another log of this broker told of a later term before
+            return False
+        if lane.leader_epoch >= 0:
+            end_term(term, event.now)
     if seldom(lane.state == IDLE):
         if not is_of_leader(kind) and kind != PROPOSED:
             return False
