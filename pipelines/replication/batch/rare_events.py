@@ -114,7 +114,7 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
     moved_back = zip(*results.moved_back, strict=True)
     return [
         *((int(r), {"before": int(hw)}) for r, hw in falls),
-        *((int(r), {"detail": "reports_back", "before": int(hw)}) for r, hw in moved_back),
+        *((int(r), {"event_type": "hw", "detail": "reports_back", "before": int(hw)}) for r, hw in moved_back),
         *((int(r), {"event_type": "hw", "detail": "taken_back"}) for r in results.marked(RETRACTED)),
         *((int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in results.marked(NOT_CUT_OFF)),
     ]

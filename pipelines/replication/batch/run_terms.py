@@ -54,7 +54,8 @@ class TermResults:
     follower_hws: tuple[I64, I64, I64]
     """Rows in which brokers report their HWs as followers, these HWs, and the leader epochs."""
     moved_back: tuple[I64, I64]
-    """Rows of second successive low reports, and the report that each lies below."""
+    """Rows of second successive low reports, and of leaders whose logs end below a HW that they answered; and the HW
+    that each lies below."""
     stats: Stats
     hw: HwRows
     sync: dict[str, Any]

@@ -8,7 +8,7 @@ from pipelines.replication.compiled.records import RecordArray, Records, as_reco
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.samples.bundles import Counts, Found
 from pipelines.replication.samples.kernel import name_replicas
-from pipelines.replication.samples.layout import LED, PREDICTED
+from pipelines.replication.samples.layout import CUT, LED, PREDICTED
 from pipelines.replication.state.state import SAMPLED as SAMPLED_LANE
 from pipelines.replication.state.state import State
 from pipelines.replication.term.layout import HW_ROWS, SYNC_ROWS
@@ -23,6 +23,7 @@ class SampledFacts:
     def __init__(self, state: State) -> None:
         self._state = state
         self.predicted: dict[int, bool] = {}
+        self.cut = records(CUT, 0)
         self._hw, self._errors, self._sync = [records(HW_ROWS, 0)], [np.zeros(0, np.int64)], [records(SYNC_ROWS, 0)]
         self.make_room(0, 0)
 
@@ -33,10 +34,11 @@ class SampledFacts:
             SYNC_ROWS: np.empty((max(2 * (rows + 1) * members, _LEAST_ROOM), len(SYNC_ROWS.defaults)), np.int64),
             LED: np.empty((max(rows, _LEAST_ROOM), len(LED.defaults)), np.int64),
             PREDICTED: np.empty((max(rows, _LEAST_ROOM), len(PREDICTED.defaults)), np.int64),
+            CUT: np.empty((max(rows, _LEAST_ROOM), len(CUT.defaults)), np.int64),
         }
-        hw, sync, led, predicted = (as_records(layout, rows) for layout, rows in self._rows.items())
+        hw, sync, led, predicted, cut = (as_records(layout, rows) for layout, rows in self._rows.items())
         counts = Counts(*(np.zeros(1, dtype=np.int64) for _ in Counts._fields))
-        self.room = Found(hw, np.zeros(len(hw), dtype=np.int64), sync, led, predicted, counts)
+        self.room = Found(hw, np.zeros(len(hw), dtype=np.int64), sync, led, predicted, cut, counts)
 
     def lanes(self) -> tuple[RecordArray, RecordArray]:
         """The lanes and their replicas, with a slot for every member of a sampled partition."""
@@ -49,7 +51,7 @@ class SampledFacts:
     def take(self) -> None:
         """Takes what was found, with lanes for its leaders."""
         state, counts = self._state, [int(count[0]) for count in self.room.counts]
-        hw, sync, led, predicted = (rows[:n] for rows, n in zip(self._rows.values(), counts, strict=True))
+        hw, sync, led, predicted, cut = (rows[:n] for rows, n in zip(self._rows.values(), counts, strict=True))
         lanes = self._lanes(led[:, LED.at.number], led[:, LED.at.leader])
         for found in (hw[:, HW_ROWS.at.lane], sync[:, SYNC_ROWS.at.lane], state.sampled.records["lane"]):
             begun = np.flatnonzero(found < -1)
@@ -59,6 +61,7 @@ class SampledFacts:
         self._errors.append(self.room.errors[: len(hw)].copy())
         self._sync.append(sync.copy())
         self.predicted |= {position: outside == 1 for position, outside in predicted.tolist()}
+        self.cut = np.concatenate([self.cut, cut])
         for count in self.room.counts:
             count[0] = 0
 

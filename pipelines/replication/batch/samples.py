@@ -70,7 +70,9 @@ def apply_samples(
     sync = without_logged_changes(state, facts)
     of_samples = dict(zip(SYNC_ROWS.names, sync.T, strict=True))
     sync_columns = {name: np.concatenate([values, of_samples[name]]) for name, values in results.sync.items()}
-    return replace(results, sync=sync_columns), facts.predicted
+    (rows_back, hws), (rows_cut, hws_cut) = results.moved_back, facts.cut.T
+    moved_back = np.concatenate([rows_back, rows_cut]), np.concatenate([hws, hws_cut])
+    return replace(results, sync=sync_columns, moved_back=moved_back), facts.predicted
 
 
 def _read(state: State, rows: SampledRows, rounds: Rounds, facts: SampledFacts, results: TermResults) -> I64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NEVER
@@ -193,7 +195,7 @@ class TopicHistory(TopicState):
     def _hw(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """A follower's HW that fell, or a finding about a leader's reports."""
         if event.detail in ("reports_back", "taken_back"):
-            return self._moved_back(event, lookup)
+            return self._log_cut(event) if event.watched else self._moved_back(event, lookup)
         if event.detail == "not_cut_off":
             return self._not_cut_off(event)
         if event.detail == "of_follower":
@@ -222,6 +224,19 @@ class TopicHistory(TopicState):
             self.hws_moved_back.remove(last)
             if last.published:
                 self.publish_moved_back(last, term, lookup, withdrawn=True)
+
+    def _log_cut(self, event: PartitionEvent) -> None:
+        """A leader's log ends below a HW that it had answered a watcher in the same epoch: it started again without
+        what lies between. A start that its own log tells has a verdict of its own; where topics have no ids, the topic
+        may have been created anew."""
+        of_epoch = [t for t in self.terms.terms if t.epoch == event.leader_epoch and t.ordinal > 0]
+        if event.leo is None or any(t.start_offset is not None and t.start_offset <= event.leo for t in of_epoch):
+            return
+        evidence: dict[str, Any] = {"broker": event.broker_id, "hw": [event.before, event.leo]}
+        evidence |= {"missing": ["the topic's id"]} if event.topic_id is None else {"bound": "at_least"}
+        hw, end, proof = event.before, event.leo, "unproven" if event.topic_id is None else "bounded"
+        verdict = Verdict("hw_moved_back", proof, evidence, None, hw, end, None, end, hw)
+        self.publish(verdict, f"end-{event.leader_epoch}-{event.ts}-{event.leo}", event.ts, event.level)
 
     def _not_cut_off(self, event: PartitionEvent) -> None:
         """A leader went on after a report that nothing else confirms: it was wrong, and does not count."""

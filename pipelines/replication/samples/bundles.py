@@ -72,16 +72,18 @@ class Counts(NamedTuple):
     sync: I64
     led: I64
     predicted: I64
+    cut: I64
 
 
 class Found(NamedTuple):
-    """Facts: rows of HW_ROWS, how far their times may be off, rows of SYNC_ROWS, of LED and of PREDICTED."""
+    """Facts: rows of HW_ROWS, how far their times may be off, rows of SYNC_ROWS, of LED, of PREDICTED and of CUT."""
 
     hw: RecordArray
     errors: I64
     sync: RecordArray
     led: RecordArray
     predicted: RecordArray
+    cut: RecordArray
     counts: Counts
 
 

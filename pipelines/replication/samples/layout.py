@@ -26,6 +26,8 @@ SAMPLED = record_layout(
     isr=NULL,
     assigned=NULL,
     hw=NULL,
+    hw_ts=NULL,
+    hw_source=-1,
     leo=NULL,
     frozen=0,
     gone=0,
@@ -42,9 +44,9 @@ SAMPLED = record_layout(
     hws=0,
 )
 """A sampled partition. `lane`: of its present leader; `began`: when that was first seen, `seen`: when it answered last;
-`isr`, `assigned`: NULL if not known; `stalled_since`: since when the records below `waits_for` have waited to be
-committed, by samples from `compared_from` on, which are of one ISR; `gone`: its topic is no longer in the metadata. The
-last five count its records in each of CHILDREN."""
+`isr`, `assigned`: NULL if not known; `hw` was answered first at `hw_ts`, to `hw_source`; `stalled_since`: since when
+the records below `waits_for` have waited to be committed, by samples from `compared_from` on, which are of one ISR;
+`gone`: its topic is no longer in the metadata. The last five count its records in each of CHILDREN."""
 
 MEMBERS = record_layout(broker=-1, answers=-1, first=-1, leo=-1, since=-1, out_of_sync=0, fetched=-1)
 """A replica. `answers`: -1 if it was never asked for; `first`: when it was first sampled since its log was cut;
@@ -100,5 +102,7 @@ LED = record_layout(number=-1, leader=-1)
 """A leader of a partition, which has a lane; until that is known its number stands for it as -2 - its place."""
 PREDICTED = record_layout(position=-1, outside=0)
 """A row that shrinks the ISR, and whether all that it removes had been found out of sync."""
+CUT = record_layout(position=-1, hw=NULL)
+"""A row in which a leader's log ends below `hw`, which it had answered in this epoch."""
 LIMITS = record_layout(now=-1, lag_max=0)
 """By number of a cluster until when its samples are settled, and the lag that holds then."""

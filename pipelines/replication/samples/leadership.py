@@ -27,7 +27,7 @@ from pipelines.replication.samples.lag import (
     settle,
     take_follower,
 )
-from pipelines.replication.samples.layout import KEPT_ISRS, KEPT_TERMS
+from pipelines.replication.samples.layout import KEPT_ISRS, KEPT_TERMS, NOT_KNOWN
 from pipelines.replication.term.constants import popcount
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, FREEZE, IDLE, ONLY_WITNESS, REPORT, THAW
 from schemas.levels import POLLED
@@ -180,20 +180,36 @@ def _take_leader(one: Present, row: Record, rounds: Rounds, found: Found) -> Non
         leader.leo, leader.since, leader.answers = row.leo, ts, 1
     after = max(before, last_round(rounds, of.cluster, row.broker, ts - 1)) if answered else before
     grow(one, row.leo, after, ts + row.error)
+    if NOT_KNOWN < row.leo < of.hw and (row.source == of.hw_source or ts - of.hw_ts > row.lag_max):
+        _take_cut(one, row, found)
     one.terms[of.terms - 1].leo = row.leo
     of.seen, of.source = ts - row.error, row.source
     rises = row.hw != -1 and (of.hw == NULL or row.hw > of.hw)
     if rises:
-        of.hw = row.hw
+        of.hw, of.hw_ts, of.hw_source = row.hw, ts, row.source
         _add_hw(one, row)
         _add_fact(one, ts, ADVANCE, row.hw, ONLY_WITNESS, row.error, found)
     elif row.hw != -1 and row.hw < of.hw:
         if answered_always(rounds, of.cluster, row.broker, before, ts):
             _add_fact(one, ts, REPORT, row.hw, DISAGREE, 0, found)
-        else:
-            of.hw = row.hw  # a leader that may have started again inside its epoch, with the HW of its checkpoint
+        else:  # a leader that may have started again inside its epoch, with the HW of its checkpoint
+            of.hw, of.hw_ts, of.hw_source = row.hw, ts, row.source
             of.stalled_since, of.compared_from = NULL, ts
     _wait(one, row)
+
+
+@kernel
+def _take_cut(one: Present, row: Record, found: Found) -> None:
+    """The leader's log ends below a HW that it answered in this epoch, before that by any clock: it has lost what lies
+    between, and of what it commits from here on nothing is known yet."""
+    of, cut = one.record[0], found.cut[found.counts.cut[0]]
+    cut.position, cut.hw = row.position, of.hw
+    found.counts.cut[0] += 1
+    of.hw = of.stalled_since = of.waits_for = NULL
+    of.steps, of.compared_from = 0, row.ts
+    term = one.terms[of.terms - 1]
+    term.number, term.first_hw, term.last_hw, term.first_ts, term.last_ts = of.terms_begun, -1, -1, NULL, NULL
+    of.terms_begun += 1
 
 
 @kernel

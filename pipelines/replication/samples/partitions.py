@@ -15,6 +15,8 @@ from pipelines.replication.samples.bundles import LEAST_ROOM, Heap, Store
 from pipelines.replication.samples.layout import CHILDREN, KEPT_ISRS, KEPT_STEPS, KEPT_TERMS, SAMPLED, SPAN
 
 _LAYOUTS = {"sampled": SAMPLED} | {f"sampled_{name}": layout for name, layout in CHILDREN.items()}
+_LATER = frozenset({"hw_ts", "hw_source"})
+"""Columns that the first states lack."""
 TABLES = tuple(_LAYOUTS)
 """The tables of a state that has sampled partitions: one of these, and those of its CHILDREN one after the other."""
 
@@ -143,7 +145,7 @@ class SampledPartitions:
     def from_tables(cls, tables: Mapping[str, pa.Table]) -> SampledPartitions:
         """What `tables` returned. Raises ValueError naming a column that is not known here, or that is missing."""
         made = cls()
-        read = {name: Arrays.from_table(layout, tables[name]) for name, layout in _LAYOUTS.items()}
+        read = {name: Arrays.from_table(layout, tables[name], later=_LATER) for name, layout in _LAYOUTS.items()}
         made.add({name: arrays.data[: arrays.count] for name, arrays in read.items()})
         return made
 

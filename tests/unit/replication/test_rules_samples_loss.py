@@ -95,6 +95,51 @@ def test_a_hw_of_the_new_term_is_none_of_the_old_one():
     assert losses(one, two, three) == []
 
 
+def comes_back(end: int, **more) -> list[Watched]:
+    """Leader 1, which had answered HW 300, answers an end of its log again in the same epoch."""
+    one, two, three = led()
+    one.leads(9000, 0, end, end, **more)
+    for other in (two, three):
+        other.follows(9000, end)
+    rounds(60_000, one, two, three, since=10_000)
+    return [one, two, three]
+
+
+def test_a_leader_whose_log_ends_below_a_hw_that_it_answered_in_this_epoch_has_lost_that():
+    """Nobody was elected: it was back before it was missed, without the end of its log."""
+    assert losses(*comes_back(120)) == [("hw_moved_back", "critical", "bounded", 120, 300, 0, 1)]
+    assert losses(*comes_back(300)) == []
+
+
+def test_what_is_committed_after_such_a_cut_is_judged_by_itself():
+    one, two, three = comes_back(120)
+    one.leads(20_000, 0, 150, 150)
+    for other in (one, two, three):
+        other.seen(40_000, 2, 1, isr=[2, 3])
+    two.began(40_000, 1, 140).leads(41_000, 1, 140, 140, isr=[2, 3])
+    found = losses(one, two, three)
+    assert found[0] == ("hw_moved_back", "critical", "bounded", 120, 300, 0, 1)
+    assert [row[3:6] for row in found[1:]] == [(140, 150, 1)]
+
+
+def test_where_topics_have_no_ids_such_a_cut_may_be_of_a_topic_that_was_created_anew():
+    watched = comes_back(0)
+    for one in watched:
+        for row in one.rows:
+            row["topic_id"] = None
+    assert losses(*watched) == [("hw_moved_back", "warning", "unproven", 0, 300, 0, 1)]
+
+
+def test_an_older_answer_to_a_watcher_whose_clock_is_ahead_is_no_cut():
+    """Its rows lie behind those of another watcher, to which the leader answered later."""
+    other = Watched(1)
+    other.common = other.common | {"source_id": "watch/second/broker-1"}
+    assert losses(*led(), other.leads(4500, 0, 250, 250)) == []
+    assert losses(*led(), other.leads(60_000, 0, 260, 260)) == [
+        ("hw_moved_back", "critical", "bounded", 260, 300, 0, 1)
+    ]
+
+
 def test_two_losses_in_a_row_are_two():
     one, two, three = led(isr=[1])
     three.seen(6000, 2, 2, isr=[2])
