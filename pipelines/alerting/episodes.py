@@ -69,13 +69,16 @@ def _runs(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> It
     Args:
         conditions: of one alert, sorted by `fires`.
         told: the states told of the alert, by when they began. Telemetry that comes late may show another beginning or
-            end. A condition that was told as over begins its own run, unless the one before it was told with it.
+            end. A condition that was told as over begins its own run, unless the one before it was told with it; one
+            that was told as firing does if the run has what was told by itself.
     """
     run, until = list[Condition](), 0.0
     for condition in conditions:
         before = told.get(condition.first)
-        over = before if before and not before.firing and run and condition.first > run[0].first else None
-        of_another = over and (not over.covers({c.item for c in run}) or any(c.first in told for c in run))
+        own = before if before and run and condition.first > run[0].first else None
+        of_another = own and (
+            any(c.first in told for c in run) or not (own.firing or own.covers({c.item for c in run}))
+        )
         if run and (condition.fires > until or of_another):
             yield run
             run, until = [], 0.0

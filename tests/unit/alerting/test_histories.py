@@ -375,6 +375,14 @@ def test_a_late_row_that_shows_an_earlier_end_makes_no_second_alert_of_one_that_
     assert lake.look(3 * DAY).new == []
 
 
+def test_a_late_row_that_bridges_what_was_told_as_over_and_what_fires_makes_no_one_of_two():
+    lake = late((2 * HOUR, 0, 1000, 5000), (2 * HOUR, 1, 6000, None), (30 * HOUR, 2, 4000, 7000))
+    lake.look(DAY)
+    (fires,) = (state.episode for state in latest(lake.told).values() if state.firing)
+    assert {state.episode for state in lake.look(2 * DAY).present if state.firing} == {fires}
+    assert {len(own) for own in conditions(lake.told).values()} == {1}
+
+
 @pytest.mark.parametrize("number", [0, 1], ids=["the same partition", "another one"])
 def test_what_began_earlier_than_it_was_told_is_told_once_when_it_is_over(number):
     """A simulated cluster showed it: evaluated twice after its end it had another name, and was sent anew."""
