@@ -12,6 +12,7 @@ from socket import gethostname
 from typing import Any
 
 import numpy as np
+from msgspec import convert
 from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
@@ -77,8 +78,8 @@ class Checkpoints:
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
             with self._fs.open_input_stream(path) as stream:
-                stored: dict[str, str] = dict(json.loads(bytes(stream.read())))
-        except (FileNotFoundError, ValueError, TypeError):
+                stored = convert(json.loads(bytes(stream.read())), dict[str, str])
+        except (FileNotFoundError, ValueError):
             stored = {}
         names, places = dict(stored), list[str]()
         for k, source in enumerate(sources):
