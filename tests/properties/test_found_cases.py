@@ -337,6 +337,20 @@ def test_rows_of_an_earlier_epoch_say_nothing_of_a_later_term():
     assert not any("'hw_moved_back'" in row for row in found)
 
 
+def test_a_row_that_is_set_aside_and_repeated_is_in_quarantine_once():
+    """202611274707: the repeat waited behind the row that counts, and was set aside again with it."""
+    log, *others = (Source(f"broker-{broker}/replication.log") for broker in (1, 2, 3))
+    log.fetch(0, 2, 0).fetch(0, 2, 0, detail="log_epoch=1").fetch(0, 2, 0)
+    for row in log.rows:
+        row |= {"seq": 0, "source_seq": 0}
+    first = list(log.rows)
+    for source in others:
+        source.progress(3000).progress(6000)
+    log.rows.clear()
+    log.progress(6000)
+    assert_read_the_same(first, [*others[0].rows[:1], *others[1].rows[:1]], [*log.rows, *others[0].rows[1:]])
+
+
 # What docs/architecture.md names as not kept.
 
 

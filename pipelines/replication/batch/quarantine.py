@@ -13,7 +13,9 @@ import pyarrow.compute as pc
 
 from pipelines.replication.batch.read import REJECTED, Batch, own_rows
 from pipelines.replication.batch.run_terms import TermResults
+from pipelines.replication.batch.sequencing import Accepted
 from pipelines.replication.compiled.types import I64
+from pipelines.replication.events.packed_rows import PACKED
 from pipelines.replication.events.row_rules import representable
 from pipelines.replication.facts.tables import EMPTY
 from schemas import quarantine
@@ -56,12 +58,20 @@ def resolve_conflicts(batch: Batch) -> Conflicts:
             accepted.dropped[kept], accepted.dropped[other] = 1, 0
             accepted.gap_before[other] = accepted.gap_before[kept]
             winner[first] = other
+            _swap(accepted, kept, other)
             kept, other = other, kept
         if not ranks[other][0]:
             lost.setdefault((first, ranks[other][2]), other)
     losers = np.array(list(lost.values()), dtype=np.int64)
     numbers = batch.int64("seq", losers).tolist()
     return Conflicts(losers, [conflict(number) for number in numbers])
+
+
+def _swap(accepted: Accepted, first: int, then: int) -> None:
+    """Puts the second of two rows of a series where the first stands: who lost is read with the one that counts."""
+    packed = accepted.rows[: accepted.bounds[-1]]
+    places = [int(np.flatnonzero(packed[:, PACKED.row] == row)[0]) for row in (first, then)]
+    packed[places] = packed[places[::-1]]
 
 
 def conflict(number: int) -> str:
