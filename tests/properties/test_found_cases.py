@@ -351,6 +351,18 @@ def test_a_row_that_is_set_aside_and_repeated_is_in_quarantine_once():
     assert_read_the_same(first, [*others[0].rows[:1], *others[1].rows[:1]], [*log.rows, *others[0].rows[1:]])
 
 
+@pytest.mark.parametrize("told", [False, True])
+def test_a_hw_behind_a_time_of_which_no_log_tells_may_be_one_of_a_later_term(told):
+    """Two windows of one log, under two names: the HW of a later term, which lay between them, was lost, proven."""
+    new, quorum = successor(3, [3], 60, 60)
+    log, later = Source("broker-2/morning.log"), Source("broker-2/evening.log")
+    log.leader(0, 0, 0, 0, [1, 2, 3]).append(10, 60).fetch(20, 1, 60, 60).fetch(20, 3, 60, 60).hw(20, 60)
+    log.progress(30_000 if told else 5000)
+    later.follower(25_000, 3, 470, 470, 1)
+    found = reconstruct([[*log.rows, *new.progress(30_000).rows, *quorum.progress(30_000).rows, *later.rows]])
+    assert any("'critical'" in row for row in found["hw_regressions"]) == told
+
+
 # What docs/architecture.md names as not kept.
 
 

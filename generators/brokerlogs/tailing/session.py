@@ -24,6 +24,7 @@ from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
 from generators.brokerlogs.tailing.tailer import CHUNK, Tailer
 from generators.brokerlogs.tailing.told_lines import Told
+from generators.brokerlogs.tailing.windows import owner
 from schemas.replication_events import OLDER, writer
 
 if TYPE_CHECKING:
@@ -163,11 +164,13 @@ class IngestSession:
             return
         self.tailers.extend(tailers)
         limit = min(CHUNK, max(LEAST_CHUNK, ROUND_BYTES // len(self.tailers)))
-        families = defaultdict[Path, defaultdict[str, list[Tailer]]](lambda: defaultdict(list))
+        families = defaultdict[tuple[Path, str], defaultdict[str, list[Tailer]]](lambda: defaultdict(list))
         for tailer in self.tailers:
-            families[tailer.source.series.folder][writer(tailer.source.source_id)].append(tailer)
+            own = writer(tailer.source.source_id)
+            families[tailer.source.series.folder, owner(own)][own].append(tailer)
         for tailer in self.tailers:
-            family, own = families[tailer.source.series.folder], writer(tailer.source.source_id)
+            own = writer(tailer.source.source_id)
+            family = families[tailer.source.series.folder, owner(own)]
             tailer.limit, tailer.siblings = limit, [one for name in family if name != own for one in family[name]]
         self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 

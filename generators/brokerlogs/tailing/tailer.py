@@ -30,6 +30,7 @@ from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.brokerlogs.tailing.source_time import SourceTime
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
+from generators.brokerlogs.tailing.windows import is_named_by_kafka
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
@@ -267,13 +268,22 @@ class Tailer:
     def common_end(self) -> list[pa.Table]:
         """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
 
-        They were offered together: a log that ends before the others has printed nothing since.
+        They were offered together: a log that ends before the others has printed nothing since. One under a name that
+        people gave it may go on in another one, which begins after its end.
         """
         if self.reader.blocked:
             return []
         family = [self, *self.siblings]
+        goes_on = any(one.begins_after(self.max_ts) for one in self.siblings)
+        if goes_on and not is_named_by_kafka(self.source.source_id):
+            return []
         ended = all(one.finished and one.drained for one in family)
         return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []
+
+    def begins_after(self, ts: int) -> bool:
+        """Whether this is a log under a name that people gave it, all rows of which are later than `ts` (us)."""
+        spans = self.grades.spans
+        return bool(spans) and spans[0][0] > ts and not is_named_by_kafka(self.source.source_id)
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """What was not read of a source that has no rows to say so between, as rows of the time at which its lines

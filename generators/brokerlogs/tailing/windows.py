@@ -78,6 +78,11 @@ def merged(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
     return [result[name] for name in sorted(result)]
 
 
+def is_named_by_kafka(source_id: str) -> bool:
+    """Whether a log has a name of Kafka's log4j file, or ours."""
+    return _KAFKAS.search(source_id) is not None
+
+
 def owner(source_id: str) -> str:
     """The part of a source's id before the name of its log."""
     return source_id.rpartition("/")[0]

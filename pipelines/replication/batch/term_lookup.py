@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -177,6 +178,11 @@ class StateTermLookup:
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return self.state.timeline.started_between(self._cluster, broker_id, after, until)
+
+    def told_through(self, sources: Collection[tuple[str, int]], since: int, until: int) -> bool:
+        name, known = str(self.state.clusters.all[self._cluster][0]), self.state.sources.known
+        found = (known.get((name, *source)) for source in sources)
+        return any(source.tells(since, until, until) for source in found if source is not None)
 
     def lives_told(self, since: int, until: int, as_of: int) -> bool:
         return any(source.tells(since, until, as_of) for source in self._tellers(self._cluster))

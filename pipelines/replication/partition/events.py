@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import pairwise, repeat
 from typing import Any, Protocol
 
@@ -185,6 +186,10 @@ class TermLookup(Protocol):
 
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         """Whether the broker's own log shows a start of it in (after, until], by its own clock."""
+        ...
+
+    def told_through(self, sources: Collection[tuple[str, int]], since: int, until: int) -> bool:
+        """Whether one of these (source id, epoch) tells without a hole from `since` to `until`."""
         ...
 
     def lives_told(self, since: int, until: int, as_of: int) -> bool:

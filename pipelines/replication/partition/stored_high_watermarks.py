@@ -115,10 +115,13 @@ def settle_ends(terms: Terms, as_of: int, lookup: TermLookup) -> int | None:
 
 def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
     """Whether telemetry of a broker is missing between its last start and this one: it may have led or followed in
-    another term by then, and the HW may be one of that."""
+    another term by then, and the HW may be one of that. Of two logs one has to tell all the time between."""
     if position is None:
         return False
-    return position.has_gap or lookup.term(event.broker_id, position.ts, event.ts).has_gap
+    if position.has_gap or lookup.term(event.broker_id, position.ts, event.ts).has_gap:
+        return True
+    logs = {(position.source_id, position.source_epoch), (event.source_id, event.source_epoch)}
+    return bool(position.source_id) and len(logs) > 1 and not lookup.told_through(logs, position.ts, event.ts)
 
 
 def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:

@@ -92,3 +92,23 @@ def test_a_log_too_large_to_be_a_window_is_not_compared(tmp_path: Path, monkeypa
     monkeypatch.setattr(windows, "LARGEST", 1000)
     write(tmp_path / "broker-1", a=LINES[:30], b=LINES[20:])
     assert len({*read_logs([tmp_path], "c")["source_id"].to_pylist()}) == 2
+
+
+def test_a_window_tells_nothing_of_the_time_until_the_next_one_begins(tmp_path: Path) -> None:
+    """Lines may be missing between them: the end of the later one was taken for that of both."""
+    files = write(tmp_path / "broker-1", morning=LINES[:10], evening=LINES[20:])
+    ingest_logs(files, cluster="c", lake=str(tmp_path / "lake"))
+    rows = read_events(str(tmp_path / "lake")).to_pylist()
+    times = {
+        name: [row["ts"] for row in rows if row["source_id"].endswith(name)] for name in ("morning.log", "evening.log")
+    }
+    assert max(times["morning.log"]) < min(times["evening.log"])
+
+
+def test_logs_of_several_brokers_in_one_folder_are_read_each(tmp_path: Path) -> None:
+    """HWs of all but one broker were left out, as if their lines were those of that one."""
+    for broker in (1, 2):
+        text = "".join(LINES).replace("Broker id=1", f"Broker id={broker}").replace("broker=1", f"broker={broker}")
+        (tmp_path / f"b{broker}.log").write_text(text)
+    rows = read_logs([tmp_path], "c").to_pylist()
+    assert Counter(row["broker_id"] for row in rows if row["event_type"] == "hw") == {1: 30, 2: 30}

@@ -49,6 +49,9 @@ class FakeLookup:
     def started_between(self, broker_id: int, after: int, until: int) -> bool:
         return any(after < ms * 1000 <= until for ms in self.starts.get(broker_id, []))
 
+    def told_through(self, sources: Any, since: int, until: int) -> bool:
+        return True
+
     def lives_told(self, since: int, until: int, as_of: int) -> bool:
         return self.told[0] <= since // 1000 and until // 1000 <= self.told[1]
 
