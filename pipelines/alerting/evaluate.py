@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -212,7 +213,8 @@ def _not_known(
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
     if state.rule not in judged:
-        off = f"{since}: the rule is off; `hwmark note --handled --incident {state.alert_id}` ends it"
+        note = ("hwmark", "note", "rule is off", "--handled", "--cluster", cluster or "-", "--incident", state.alert_id)
+        off = f"{since}: the rule is off; `{shlex.join(note)}` ends it"
         return off if seen.clocks.get(cluster, microseconds(now)) > at + OF_ANOTHER_S * SECOND else ""
     clock = seen.clocks.get(cluster)
     if clock and {*needs} & {*MADE_ANEW} and max(at, microseconds(state.first_ts)) > clock + GONE_BACK_S * SECOND:

@@ -123,7 +123,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
     written_by, history = reconstruction(lake), rules.history
-    tables = _Tables(lake, now, written_by.made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
+    made = written_by.made or before.query is not None
+    tables = _Tables(lake, now, made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
     earlier = Bronze(frozenset(one.cluster for one in before.sources.reported))
     bronze, sources = tables.attempt(
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)

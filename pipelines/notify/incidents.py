@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.incidents import ENDED, OPEN, Incident
-from pipelines.alerting.outbox import HANDLED
+from pipelines.alerting.outbox import HANDLED, WITHDRAWN
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import END, LABELLED, RECORDING_ENDED, AlertState
@@ -91,9 +91,10 @@ def _doubled(row: Incident, told: Incident) -> bool:
 
 
 def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:
-    """How an incident ended that did not end well: its recording did, or a person said so; else empty."""
-    ends = (one.labels.get(END, "") for one in alerts if not one.firing)
-    return next((end for end in ends if end in (RECORDING_ENDED, HANDLED)), "") if row.state == ENDED else ""
+    """How an incident ended that did not end well: its recording did, a person said so, or it never was; else empty."""
+    ends = [one.labels.get(END, "") for one in alerts if not one.firing] if row.state == ENDED else []
+    never_was = WITHDRAWN if ends and {*ends} == {WITHDRAWN} else ""
+    return next((end for end in ends if end in (RECORDING_ENDED, HANDLED)), never_was)
 
 
 def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:

@@ -102,7 +102,8 @@ def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> 
     """The alert's sentence, in the words of the verdicts; of one that fires no more how it ended; `over`: and when."""
     if state.firing:
         return state.summary
-    ended = "" if _heals(state) else "no more messages come; the records are still lost"
+    lost = not _heals(state) and END not in state.labels
+    ended = "no more messages come; the records are still lost" if lost else ""
     since = f"over since {words.clock(state.last_ts)}" if over or unseen else ""
     since += ", before it could be sent" if unseen else ""
     return "; ".join(part for part in (state.summary, ended, since) if part)

@@ -168,8 +168,9 @@ class _Run:
     def gone(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
         and that is missing, whole or in part."""
-        made = ("replication_events", *TABLES) if reconstruction(self.lake).made else ()
-        for table in map(declared, (*made, *last_step(self.lake).ops)):
+        step = last_step(self.lake)
+        made = ("replication_events", *TABLES) if reconstruction(self.lake).made or step.query is not None else ()
+        for table in map(declared, (*made, *step.ops)):
             try:
                 there = self.lake.has_table(table)
                 why = self.lake.missing_files(table) if there else "no such table, though it was there"

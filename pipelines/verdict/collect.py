@@ -17,7 +17,7 @@ from pipelines.verdict.falls import falls, not_told
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
-from pipelines.verdict.sources import Reports, reports
+from pipelines.verdict.sources import Reports, had_a_job, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import (
     brokers,
@@ -106,7 +106,7 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
     written_by = reconstruction(lake)
-    needed = _NEEDED if written_by.made else ()
+    needed = _NEEDED if written_by.made or had_a_job(lake) else ()
     missing = (f"{table.path} is missing" for table in needed if not lake.has_table(table))
     blind = f"{', '.join(lake.unread)} cannot be read" if lake.unread else next(missing, "")
     records = [

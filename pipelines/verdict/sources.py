@@ -167,6 +167,7 @@ def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> tuple
 class _Recorded:
     sources: Progress = field(default_factory=Progress)
     waits: Sequence[Wait] = ()
+    query: str | None = None
 
 
 _seen: dict[str, Progress] = {}
@@ -175,6 +176,11 @@ _seen: dict[str, Progress] = {}
 
 def _recorded(lake: Lake) -> _Recorded:
     return record(lake, RECORD, _Recorded) or _Recorded()
+
+
+def had_a_job(lake: Lake) -> bool:
+    """Return True if an evaluation of the alerts has seen tables that a job made; its own record may be gone."""
+    return _recorded(lake).query is not None
 
 
 def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:

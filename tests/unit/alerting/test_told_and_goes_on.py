@@ -294,7 +294,7 @@ def test_a_rule_that_one_evaluator_has_off_ends_nothing_that_another_told(lake, 
     health(lake, 460 + DAY)
     assert one(lake, 460 + DAY, rules_file=off).summary == (
         f"{fires.summary}; not known since {clocked(400)}: the rule is off; "
-        f"`hwmark note --handled --incident {fires.alert_id}` ends it"
+        f"`hwmark note 'rule is off' --handled --cluster c --incident {fires.alert_id}` ends it"
     )
     put(lake, partition_hw, freeze(500) | {"partition": 7}, freeze(900, "thaw") | {"partition": 7})
     assert one(lake, 470 + DAY, rules_file=off).firing

@@ -110,6 +110,12 @@ def test_a_loss_ends_as_no_longer_notified_never_as_resolved(office):
     assert end.weight == "info", "green would be an all-clear"
 
 
+def test_a_loss_that_never_was_ends_as_withdrawn(office):
+    office.round(LOSS)
+    office.round(LOSS, replace(ended(LOSS), labels={**LOSS.labels, "end": "withdrawn"}))
+    assert "still lost" not in office.sent[1].body
+
+
 def test_what_was_refused_is_sent_again_later_and_later(office):
     office.refuses = {"FIRING": NotAccepted("HTTP 500")}
     due = ((0, 1), (29, 1), (1, 2), (59, 2), (1, 3), (119, 3), (1, 4), (240, 5), (480, 6), (599, 6), (1, 7))

@@ -182,12 +182,29 @@ def test_an_expectation_that_raises_has_failed_and_ends_nothing_else(lake, told,
     assert "FAILED silver/telemetry_gaps no_gaps could not be judged: division by zero" in lines
 
 
-def test_a_missing_table_is_a_failed_expectation_and_not_judged(lake, told):
+def job_has_made_tables(lake):
     for name, table in declared().items():
         if name not in ("quality_results", "alerts", "deliveries", "notes") and not Lake(lake).has_table(table):
             Lake(lake).create(table)
     record = json.loads(Lake(lake).files().open_input_stream("_run/query.json").read())
     Lake(lake).write_durably("_run/query.json", json.dumps(record | {"rules": {}}).encode())
+
+
+def test_a_table_that_is_gone_with_the_records_of_the_job_withdraws_nothing(lake, told):
+    """Only the record of the last evaluation knew that the job had made it."""
+    job_has_made_tables(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert "FIRING critical loss" in told(60, ALERT)[1]
+    for gone in ("_run", hw_regressions.TABLE.path):
+        shutil.rmtree(f"{lake}/{gone}")
+    _, text = told(70, ALERT, CHECK)
+    assert "FAILED silver/hw_regressions table_is_there" in text
+    assert "WITHDRAWN" not in text
+    assert "no loss" not in text
+
+
+def test_a_missing_table_is_a_failed_expectation_and_not_judged(lake, told):
+    job_has_made_tables(lake)
     assert told(60, ALERT)[0] == 0
     shutil.rmtree(f"{lake}/{replica_sync.TABLE.path}")
     status, text = told(70, CHECK)
