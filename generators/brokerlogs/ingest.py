@@ -19,7 +19,7 @@ from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.rounds import Round
 from generators.brokerlogs.tailing.session import IngestSession, ReadOptions, TailerFactory
 from generators.brokerlogs.tailing.summary import IngestSummary
-from generators.brokerlogs.tailing.windows import merged, same_logs
+from generators.brokerlogs.tailing.windows import merge_sources, same_logs
 from pipelines.lake.bronze import append_round
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.roles import Held, RoleHeld, hold
@@ -170,7 +170,7 @@ def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | 
     """All events of broker logs as one table in bronze schema, merged by time; no lake is touched."""
     options, archives = options or ReadOptions(), Archives()
     found, factory = _discover(paths, options, archives), TailerFactory(cluster, options)
-    found.sources[:] = merged(found.sources, same_logs(found.sources))
+    found.sources[:] = merge_sources(found.sources, same_logs(found.sources))
     session = IngestSession(factory)
     session.add_tailers(factory.tailers(found, found.sources, {}))
     tables = [current.table() for current in session.rounds() if current.rows]

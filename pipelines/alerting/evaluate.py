@@ -213,7 +213,8 @@ def _not_known(
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
     if state.rule not in judged:
-        note = ("hwmark", "note", "rule is off", "--handled", "--cluster", cluster or "-", "--incident", state.alert_id)
+        about = cluster or min(seen.clocks, default="")  # of an alert of all clusters any name does
+        note = ("hwmark", "note", "rule is off", "--handled", "--cluster", about, "--incident", state.alert_id)
         off = f"{since}: the rule is off; `{shlex.join(note)}` ends it"
         return off if seen.clocks.get(cluster, microseconds(now)) > at + OF_ANOTHER_S * SECOND else ""
     clock = seen.clocks.get(cluster)

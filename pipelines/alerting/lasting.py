@@ -100,7 +100,7 @@ WITH epochs AS (
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
 )"""
 
-# What was assigned to a partition, since when, and before.
+# The replicas assigned to a partition, since when, and those before.
 _ASSIGNED = f"""assigned AS (
   SELECT who, one.replicas AS ar, lag(one.replicas) OVER of_one AS before,
     CASE WHEN before IS NULL THEN 0 ELSE epoch_us(one.since) END AS ts

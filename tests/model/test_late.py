@@ -1,4 +1,4 @@
-"""What the rules say of a loss where the log of one broker comes once all others are far past it."""
+"""The rules about a loss where the log of one broker comes once all others are far past it."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -175,7 +175,7 @@ def _seconds(do: Callable[[], object]) -> float:
 
 
 def grown(took: list[dict[str, float]]) -> list[str]:
-    """What is more in the last week than it was in the first one in which logs are cleaned."""
+    """Return a line for each count that is larger in the last week than in the first one in which logs are cleaned."""
     if len(took) < LOG_DAYS + 2 * KEPT_DAYS:
         return []
     early, late = took[LOG_DAYS : LOG_DAYS + KEPT_DAYS], took[-KEPT_DAYS:]

@@ -18,7 +18,7 @@ _SUFFIXES = {
     ".zst": "zstd", ".lz4": "lz4",
 }  # fmt: skip
 FOREIGN = (".7z", ".rar", ".Z", ".snappy", ".sz", ".br", ".lzo", ".gpg", ".age", ".enc")
-"""What is packed or encrypted so is not read."""
+"""Suffixes of compression and encryption that are not undone here: such files are told as unread."""
 _BEGINNINGS = {
     b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"
 }  # fmt: skip

@@ -17,7 +17,7 @@ from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
 from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch, remembered
-from generators.brokerlogs.tailing.windows import merged, owner, same_logs
+from generators.brokerlogs.tailing.windows import merge_sources, owner, same_logs
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 from schemas.replication_events import OLDER, writer
@@ -104,7 +104,7 @@ class Checkpoints:
         messages += [
             f"{name}: read as one log with {log}, which has the same lines" for name, log in ids.items() if name != log
         ]
-        sources[:] = merged(sources, ids)
+        sources[:] = merge_sources(sources, ids)
         if names != stored:
             self._write(path, json.dumps(names).encode())
         return messages

@@ -286,8 +286,10 @@ class Tailer:
         return bool(spans) and spans[0][0] > ts and not is_named_by_kafka(self.source.source_id)
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
-        """What was not read of a source that has no rows to say so between, as rows of the time at which its lines
-        ended, else `ts` (us); its own time stays: the next lines may be older."""
+        """Rows on missing lines of a source without other rows, at the time at which its lines ended, else `ts` (us).
+
+        The time of the source stays: its next lines may be older.
+        """
         report = self.parser.report
         if report.lines > self.report_before.lines and report.tells_nothing:
             self.missing.add_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])

@@ -14,7 +14,7 @@ from generators.brokerlogs.discovery.sources import Source
 from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
 
 LARGEST = 256 << 20
-"""Bytes of a log that is compared with others."""
+"""Bytes; larger logs are not compared with others."""
 _PIECE = 8 << 20
 _KAFKAS = re.compile(
     r"/(server|controller|state-change|log-cleaner|kafka-[a-z]+|kafkaServer|replication|fetcher)\.(log|out)$"
@@ -27,7 +27,7 @@ def same_logs(
     known: Collection[str] = (),
     told: Callable[[str], Sequence[Stretch]] = lambda _: (),
 ) -> dict[str, str]:
-    """By id of each source that of the log that it is of: its own, but where a new one holds lines of another.
+    """Map the id of each source to that of its log: its own, or that of a source with which a new one shares lines.
 
     `told` returns what was told of a source that is `known`.
     """
@@ -37,18 +37,18 @@ def same_logs(
         by_owner[owner(name)].append(name)
     for names in by_owner.values():
         new = {name for name in names if name not in known}
-        if not new or len(names) == 1 or all(map(_KAFKAS.search, names)):
+        if not new or len(names) == 1 or all(map(is_named_by_kafka, names)):
             continue
         logs = [(name, one) for name in names for one in ([_lines(by_id[name])] if name in new else told(name))]
         for name, other in _overlapping(logs):
-            if name != other and new & {name, other} and not (_KAFKAS.search(name) and _KAFKAS.search(other)):
+            if name != other and new & {name, other} and not (is_named_by_kafka(name) and is_named_by_kafka(other)):
                 log, its = sorted((ids.get(name, name), ids.get(other, other)), key=lambda one: one not in known)
                 ids |= {one: log for one in new if ids[one] == its not in known}
     return ids
 
 
 def _overlapping(logs: Sequence[tuple[str, Stretch]]) -> Iterator[tuple[str, str]]:
-    """The names of each two of these logs of which one begins within the other, in the order of the logs."""
+    """Yield the names of each two logs of which one begins within the other, in the order of the logs."""
     heads = defaultdict[int, list[int]](list)
     for k, (_, stretch) in enumerate(logs):
         heads[_head(stretch)].append(k)
@@ -63,13 +63,13 @@ def _overlapping(logs: Sequence[tuple[str, Stretch]]) -> Iterator[tuple[str, str
 
 
 def _head(stretch: Stretch) -> int:
-    """The second line that begins a message: the first one may be cut."""
+    """Return the digest of the second line that begins a message, as the first one may be cut; 0 if there is none."""
     lines = stretch.lines(stretch.first, stretch.count)
     return int(lines[np.flatnonzero(lines & 1 == 0)[1:2]].sum())
 
 
-def merged(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
-    """The sources under these ids, those of one id as one."""
+def merge_sources(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
+    """Return the sources under these ids, those of one id as one."""
     result = dict[str, Source]()
     for source in sources:
         source = replace(source, source_id=ids[source.source_id])
@@ -89,7 +89,7 @@ def owner(source_id: str) -> str:
 
 
 def _lines(source: Source) -> Stretch:
-    """All lines of a source's files; none where these are too many, or cannot be read."""
+    """Return the digests of all lines of a source's files; none if these are larger than LARGEST, or unreadable."""
     stretch, left = Stretch(), LARGEST
     try:
         entries = source.series.entries()

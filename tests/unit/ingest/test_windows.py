@@ -23,7 +23,7 @@ def write(folder: Path, **files: list[str]) -> list[Path]:
     return [folder / f"{name}.log" for name in files]
 
 
-def told(folder: Path, calls: list[list[Path]], **options: str) -> list[int]:
+def told_hws(folder: Path, calls: list[list[Path]], **options: str) -> list[int]:
     """The HWs in the lake after these calls, each of which adds no line of another log."""
     for paths in calls:
         ingest_logs(paths, cluster="c", lake=str(folder / "lake"), options=ReadOptions(**options))
@@ -47,12 +47,12 @@ def told(folder: Path, calls: list[list[Path]], **options: str) -> list[int]:
 def test_windows_under_other_names_are_one_log(calls: Calls, names: str, tmp_path: Path) -> None:
     parts = (LINES[:30], LINES[20:45], LINES[40:])
     files = write(tmp_path / "broker-1", **dict(zip(names, parts, strict=True)))
-    assert told(tmp_path, calls(files)) == [*range(110, 401, 10)]
+    assert told_hws(tmp_path, calls(files)) == [*range(110, 401, 10)]
 
 
 def test_windows_are_one_log_under_a_name_that_was_given(tmp_path: Path) -> None:
     first, second = write(tmp_path / "broker-1", a=LINES[:30], b=LINES[20:])
-    assert told(tmp_path, [[first], [second], [second]], source="mine") == [*range(110, 401, 10)]
+    assert told_hws(tmp_path, [[first], [second], [second]], source="mine") == [*range(110, 401, 10)]
 
 
 def test_a_window_that_was_empty_at_first_is_one_of_its_log(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_a_window_that_was_empty_at_first_is_one_of_its_log(tmp_path: Path) -> N
     first, second = write(tmp_path / "broker-1", a=LINES[:30], b=[])
     ingest_logs([first.parent], cluster="c", lake=str(tmp_path / "lake"))
     second.write_text("".join(LINES[20:]))
-    assert told(tmp_path, [[first.parent]]) == [*range(110, 401, 10)]
+    assert told_hws(tmp_path, [[first.parent]]) == [*range(110, 401, 10)]
 
 
 def test_a_copy_is_no_other_log(tmp_path: Path) -> None:
     files = write(tmp_path / "broker-1", replication=LINES, copy=LINES)
-    assert told(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
+    assert told_hws(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
 
 
 def test_a_window_that_begins_within_a_line_is_one_of_its_log(tmp_path: Path) -> None:
