@@ -292,8 +292,9 @@ def test_the_broker_that_describes_hangs_and_another_does(cluster, tmp_path):
         cluster.brokers[1].hung = False
 
 
-def test_a_broker_with_a_stale_isr_is_not_believed(cluster, tmp_path):
+def test_a_broker_with_a_stale_isr_is_not_believed(cluster, tmp_path, monkeypatch):
     """Nor is there an expand and a shrink when it comes to describe, and again another one."""
+    monkeypatch.setattr("generators.cluster.metadata_source.DESCRIBES_FOR_S", 0.5)  # it was passed over while busy
     cluster.topics["orders"].partitions[1].isr = [2, 3]
     cluster.brokers[2].stale_isr = {("orders", 1): [1, 2, 3]}
     with watching(cluster, tmp_path) as watcher:
