@@ -121,7 +121,7 @@ class _Ingest:
         again = [name for name, state in states.items() if state and "place" not in state]
         if again:
             self.session.add_messages([_TOLD_AGAIN.format(len(again), again[0])])
-        tailers = self.factory.tailers(found, new, states)
+        tailers = self.factory.tailers(found, new, states, self._checkpoints.compared)
         for tailer in tailers:
             if tailer.settings is not None and self._runs is not None:
                 self._runs.limit_by_lag(tailer.settings.events(0))
@@ -172,7 +172,7 @@ def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | 
     found, factory = _discover(paths, options, archives), TailerFactory(cluster, options)
     found.sources[:] = merge_sources(found.sources, same_logs(found.sources))
     session = IngestSession(factory)
-    session.add_tailers(factory.tailers(found, found.sources, {}))
+    session.add_tailers(factory.tailers(found, found.sources, {}, {}))
     tables = [current.table() for current in session.rounds() if current.rows]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 

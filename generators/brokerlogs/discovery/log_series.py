@@ -6,6 +6,7 @@ import os
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
+from heapq import merge
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
@@ -82,7 +83,14 @@ class Series:
         )
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
         live = sorted(live, key=self._first_time) if len(live) > 1 else live
-        return ordered + [entry._replace(number=last) for entry in live]
+        ordered += [entry._replace(number=last) for entry in live]
+        if len({(names[k], self._first_time(rotated[k])) for k in order if len(names) > len({*names})}) > len({*names}):
+            folders = {
+                entry.path.parent: None for entry in ordered
+            }  # each of which has such files of a time of its own
+            parts = [[entry for entry in ordered if entry.path.parent == folder] for folder in folders]
+            return [*merge(*parts, key=self._first_time)]
+        return ordered
 
     def is_empty(self) -> bool:
         """Whether there is no byte in its files yet."""

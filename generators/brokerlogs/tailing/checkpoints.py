@@ -17,13 +17,15 @@ from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
 from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch, remembered
-from generators.brokerlogs.tailing.windows import merge_sources, owner, same_logs
+from generators.brokerlogs.tailing.windows import Spans, merge_sources, owner, same_logs
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync
 from schemas.replication_events import OLDER, writer
 
 VERSION = 1
 """The version of the form of checkpoints; another one is taken for a damaged one."""
+_JOINED = "="
+"""With it begins the id of a source among the places of others, as no name of a host does."""
 SEGMENT = 1 << 14
 """Digests of so many lines become a file of their own, which is written once; fewer stand in the checkpoint."""
 
@@ -40,6 +42,10 @@ class Checkpoints:
         self._segments: dict[str, list[tuple[int, int]]] = {}
         """By source the first line and the number of lines of each file of digests."""
         self._forgotten: list[str] = []
+        self.compared: dict[str, tuple[int | None, Spans]] = {}
+        """Of sources with which new ones were compared the broker, and when they told something."""
+        self._logs: dict[str, str] = {}
+        """The ids under which sources are read on since a log was given that joins two."""
 
     def app_id(self, source_id: str) -> str:
         """The application id under which the lake's transaction log has the version of a source."""
@@ -65,7 +71,9 @@ class Checkpoints:
                 for number, _ in enumerate((states[name].get("place") or {"older": ()})["older"], 1)
             }
             states |= {name: {} for name in older - states.keys()}  # it had no rows yet
-            names = sorted((older | {_following(name) for name in known}) - looked_at)
+            joined = {name for name, log in self._logs.items() if log in known or log in names}
+            names = sorted((older | joined | {_following(name) for name in known}) - looked_at)
+        states |= {name: {**state, "log": self._logs.get(writer(name))} for name, state in states.items() if state}
         return states
 
     def keep_names(self, sources: list[Source], *, given: bool = False) -> list[str]:
@@ -81,6 +89,7 @@ class Checkpoints:
                 stored = convert(json.loads(bytes(stream.read())), dict[str, str])
         except (FileNotFoundError, ValueError):
             stored = {}
+        self._set_joined(stored)
         names, places = dict(stored), list[str]()
         for k, source in enumerate(sources):
             places.append(f"{gethostname()}:{source.series.folder}/{source.series.live}")
@@ -95,7 +104,10 @@ class Checkpoints:
                 )
                 before = now
             sources[k] = replace(source, source_id=before)
-        ids = same_logs(sources, sorted(set(names.values())), self._told)
+        known = sorted(set(names.values()))
+        ids = same_logs(sources, known, self._told)
+        names = {place: ids.get(name, name) for place, name in names.items()}
+        names |= {f"{_JOINED}{name}": log for name, log in ids.items() if name in known and name != log}
         names |= {
             place: ids[source.source_id]
             for place, source in zip(places, sources, strict=True)
@@ -105,13 +117,19 @@ class Checkpoints:
             f"{name}: read as one log with {log}, which has the same lines" for name, log in ids.items() if name != log
         ]
         sources[:] = merge_sources(sources, ids)
+        self._set_joined(names)
         if names != stored:
             self._write(path, json.dumps(names).encode())
         return messages
 
+    def _set_joined(self, names: Mapping[str, str]) -> None:
+        self._logs = {name.removeprefix(_JOINED): log for name, log in names.items() if name.startswith(_JOINED)}
+
     def _told(self, source_id: str) -> list[Stretch]:
         """The lines told of a source, and of its older ones."""
-        return [state["lines"] for state in self.load([source_id]).values() if "lines" in state]
+        states = {name: state for name, state in self.load([source_id]).items() if "lines" in state}
+        self.compared |= {name: (state["like"].get("broker_id"), state["spans"]) for name, state in states.items()}
+        return [state["lines"] for state in states.values()]
 
     def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """Write the next version of each source, durable when this returns; returns the versions to commit with the

@@ -68,7 +68,7 @@ class FileChoice:
             self.examined = {key: examined for key, examined in self.examined.items() if key == self.end}
         self.located = found
         if found:
-            self._publish(entries)
+            self.publish(entries)
         for entry in entries:
             seen = self.seen.get(entry.key)
             if seen and seen.damage and is_whole(entry, seen) and not self.failures.is_told(entry.key):
@@ -96,7 +96,7 @@ class FileChoice:
         if self.located and all(entry.key != self.end for entry in kept):
             return None
         if self.located:
-            self._publish(kept)
+            self.publish(kept)
         targets = self._targets(kept, file)
         entry, older = next(targets, (None, False))
         if entry and self.located and entry.key == self.end:  # it was looked at less than a second ago
@@ -126,18 +126,18 @@ class FileChoice:
         self.begun += 1
         return True
 
-    def take_all_before(self, entries: Sequence[Entry]) -> bool:
+    def end_before(self, entries: Sequence[Entry]) -> bool:
         """Whether all files end before the line told last, with lines that were told: what follows may be elsewhere."""
         older = {only[:2] for one in self.older for only in one}
 
+        def is_told(entry: Entry) -> bool:
+            return entry.size > 0 and entry.key not in self.examined and is_whole(entry, self.seen.get(entry.key))
+
         def ends_before(entry: Entry) -> bool:
             one = self.examined.get(entry.key)
-            return bool(one.never_told) and not one.ends_untold if one else entry.key in older
+            return bool(one.never_told) and not one.ends_untold if one else entry.key in older or is_told(entry)
 
-        if self.end == _NOWHERE or not all(map(ends_before, entries)):
-            return False
-        self._publish(entries)
-        return True
+        return all(map(is_told if self.end == _NOWHERE else ends_before, entries))
 
     def begin(self, key: Identity) -> None:
         """Note that lines of this file were told, or that it has none to tell."""
@@ -198,7 +198,7 @@ class FileChoice:
             return False
         return not is_whole(entry, self.seen.get(entry.key))
 
-    def _publish(self, entries: Sequence[Entry]) -> None:
+    def publish(self, entries: Sequence[Entry]) -> None:
         """The end of what was told is found: unknown lines of files before it are older."""
         for key, examined in self.examined.items() if self._only is None else ():
             for begin in examined.never_told:

@@ -55,6 +55,10 @@ class SeriesReader:
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
         self._missing: str | None = None
+        self._hole: str | None = None
+        """Why lines may be missing before the open file if it begins with lines that were never told."""
+        self._has_told = False
+        """Whether lines of the open file were told."""
 
     @property
     def older(self) -> list[list[Older]]:
@@ -167,6 +171,8 @@ class SeriesReader:
                 lines, digests = lines[:begin], digests[:waits]
             if not lines:
                 return b""
+        if file.begins and not file.older and (not runs or runs[0].begin > 1):  # the first line may be cut
+            self._missing = self._missing or (None if line_number(lines) == self._number + 1 > 0 else self._hole)
         tell = self._tell if not runs and not file.older else partial(self._unknown, runs=runs)
         lines = tell(file, lines, digests)
         file.run, file.begins = runs[-1] if runs and runs[-1].end == len(digests) else None, False
@@ -203,6 +209,7 @@ class SeriesReader:
             self.mine.append(line_digests(torn))
         if file.begins or file.run or seam or not self.mine.count:
             self.mine.starts.append(self.mine.count)
+        self._has_told = True
         self._files.end = file.entry.key
         self._files.begin(file.entry.key)
         self.mine.append(digests)
@@ -219,6 +226,9 @@ class SeriesReader:
         if file.bytes.damage and not file.offset:
             return
         files.begin(key)
+        if self._only is not None and self._has_told and run is None and file.entry.live:
+            self._missing = self._missing or f"nothing shows what follows {_place(file.entry)}"
+        self._has_told = False
         if file.bytes.damage and files.seen.get(key) != seen:
             self._missing = self._missing or file.bytes.damage
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
@@ -269,8 +279,17 @@ class SeriesReader:
                 return True
             self._torn = file.torn_line()
         before = next((one for one in entries if one.key == end), entry)
-        if not older and min(before.number, entry.number) >= 0 and abs(before.number - entry.number) > 1:
+        if (
+            not (older or before.live)
+            and min(before.number, entry.number) >= 0
+            and abs(before.number - entry.number) > 1
+        ):
             self._missing = self._missing or f"the files between {before.path.name} and {entry.path.name} are gone"
+        self._hole = (
+            None
+            if _is_next(before, entry, entries)
+            else (f"nothing shows that {_place(entry)} follows {_place(before)}")
+        )
         seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
         offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
         if self._only and end is None:
@@ -290,8 +309,19 @@ class SeriesReader:
             return False
         number = self._files.first_number(entries)
         if self._number < 0 or number != self._number + 1:
-            if self._files.take_all_before(entries):
-                return False
-            raise PositionLost
+            if not self._files.end_before(entries):
+                raise PositionLost
+            self._files.publish(entries)
+            return False
         self.forget_end()
         return self._advance(limit)
+
+
+def _is_next(before: Entry, entry: Entry, entries: Sequence[Entry]) -> bool:
+    """Whether names show that a file follows: the one before it is rotated, or a rotated one of its folder is there."""
+    folder, earlier = entry.path.parent, entries[: entries.index(entry)]
+    return not before.live or before == entry or any(one.path.parent == folder and not one.live for one in earlier)
+
+
+def _place(entry: Entry) -> str:
+    return printable(str(entry.path))

@@ -24,7 +24,7 @@ from generators.brokerlogs.tailing.rounds import Round, done, step
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary, count_broken, count_lines, count_rows
 from generators.brokerlogs.tailing.tailer import CHUNK, Tailer
 from generators.brokerlogs.tailing.told_lines import Told
-from generators.brokerlogs.tailing.windows import owner
+from generators.brokerlogs.tailing.windows import Spans, owner
 from schemas.replication_events import OLDER, writer
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ PERIOD_S = 1.0
 
 States = Mapping[str, Mapping[str, Any]]
 """By source id what `Tailer.as_json` returned at the last commit."""
+Compared = Mapping[str, tuple[int | None, Spans]]
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,20 @@ class TailerFactory:
     stop: threading.Event = field(default_factory=threading.Event)
     open_files: OpenFiles = field(default_factory=OpenFiles)
 
-    def tailers(self, found: Discovery, new: Sequence[Source], states: States) -> list[Tailer]:
-        """Tailers of those sources of `found` that are `new`, each from its state."""
+    def tailers(self, found: Discovery, new: Sequence[Source], states: States, compared: Compared) -> list[Tailer]:
+        """Tailers of those sources of `found` that are `new`, each from its state; for `compared` see Checkpoints."""
         settings = settings_by_source(found.sources, self.cluster)
         tailers = []
         for source in new:
-            told = Told()
+            joined = [state["lines"] for state in states.values() if state.get("log") == source.source_id]
+            told = Told(joined)
             first = self._tailer(source, told, states.get(source.source_id), settings.get(source.source_id))
             tailers.append(first)
+            first.told_beside = [
+                (name, *told_by)
+                for name, told_by in compared.items()
+                if owner(name) == owner(source.source_id) and name not in states
+            ]
             older, readers = first.reader.older, first.reader.older_readers
             while (name := older_id(source, len(readers) + 1)) in states:
                 older.extend([] if len(older) == len(readers) else ())

@@ -30,7 +30,7 @@ from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.brokerlogs.tailing.source_time import SourceTime
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
-from generators.brokerlogs.tailing.windows import is_named_by_kafka
+from generators.brokerlogs.tailing.windows import Spans, is_named_by_kafka, windows_after, windows_before
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
@@ -65,6 +65,9 @@ class Tailer:
     ) -> None:
         self.source, self.settings, self.follow = source, settings, follow
         self.siblings: list[Tailer] = []
+        self.told_beside: list[tuple[str, int | None, Spans]] = []
+        """What earlier calls told of other logs of its broker."""
+        self._is_new = not state and only is None
         self.messages: list[str] = []
         self._finished = False
         self.limit, self._make_parser, self._open_files = chunk, make_parser, open_files
@@ -177,10 +180,19 @@ class Tailer:
         self._has_rows |= held.num_rows > 0
         noted = self._take_notes() if self._has_rows else []
         rows = self.parser.feed(data)
+        if self._is_new and rows.num_rows and not self._has_rows:
+            self._note_hole_before(rows)
         first = self._take_notes(rows) if rows.num_rows else []
         self._has_rows |= rows.num_rows > 0
         self.messages.extend(self.parser.take_messages())
         return pa.concat_tables([held, *noted, *first, rows])
+
+    def _note_hole_before(self, rows: pa.Table) -> None:
+        ts, new = rows["ts"][0].value, {one.source.source_id for one in self.siblings if one._is_new}
+        windows = [one for one in self._windows_beside(rows["broker_id"][0].as_py()) if one[0] not in new]
+        before, is_hole = windows_before(windows, ts)
+        if is_hole:
+            self.missing.add_lost(f"nothing shows that it goes on where {before[-1]} ends")
 
     def _take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
         return [self.parser.note(kind, detail, before) for kind, detail in self.missing.take()]
@@ -274,16 +286,27 @@ class Tailer:
         if self.reader.blocked:
             return []
         family = [self, *self.siblings]
-        goes_on = any(one.begins_after(self.max_ts) for one in self.siblings)
-        if goes_on and not is_named_by_kafka(self.source.source_id):
-            return []
         ended = all(one.finished and one.drained for one in family)
+        later, is_hole = windows_after(self._windows_beside(self.time.defaults.get("broker_id")), self.max_ts)
+        if later and not (ended and is_hole and self._is_new):
+            return []
+        if later:
+            self._is_new = False
+            self.missing.add_lost(f"nothing shows what follows until {later[0]} begins")
+            rows = self._take_notes()
+            self.time.advance(rows[-1], self.max_ts)
+            return rows
         return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []
 
-    def begins_after(self, ts: int) -> bool:
-        """Whether this is a log under a name that people gave it, all rows of which are later than `ts` (us)."""
-        spans = self.grades.spans
-        return bool(spans) and spans[0][0] > ts and not is_named_by_kafka(self.source.source_id)
+    def _windows_beside(self, broker_id: int | None) -> list[tuple[str, Spans]]:
+        """Return when other logs of the broker under names that people gave them told something, if it is one of them.
+
+        Such logs may be windows of one.
+        """
+        here = [(one.source.source_id, one.time.defaults.get("broker_id"), one.grades.spans) for one in self.siblings]
+        others = [(name, spans) for name, broker, spans in [*here, *self.told_beside] if broker == broker_id and spans]
+        is_window = not is_named_by_kafka(self.source.source_id)
+        return [(name, spans) for name, spans in others if is_window and not is_named_by_kafka(name)]
 
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """Rows on missing lines of a source without other rows, at the time at which its lines ended, else `ts` (us).

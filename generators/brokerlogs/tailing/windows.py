@@ -20,6 +20,8 @@ _KAFKAS = re.compile(
     r"/(server|controller|state-change|log-cleaner|kafka-[a-z]+|kafkaServer|replication|fetcher)\.(log|out)$"
 )
 """Names in Kafka's log4j file or ours: each is a log of its own, whatever lines it has in common with others."""
+Spans = Sequence[Sequence[int]]
+"""Times (us) between which a log told something: the first and the last one of each."""
 
 
 def same_logs(
@@ -29,7 +31,7 @@ def same_logs(
 ) -> dict[str, str]:
     """Map the id of each source to that of its log: its own, or that of a source with which a new one shares lines.
 
-    `told` returns what was told of a source that is `known`.
+    `told` returns what was told of a source that is `known`. Of two that a new one joins the first is the log of both.
     """
     by_id = {source.source_id: source for source in sources}
     ids, by_owner = {name: name for name in by_id}, defaultdict[str, list[str]](list)
@@ -42,8 +44,11 @@ def same_logs(
         logs = [(name, one) for name in names for one in ([_lines(by_id[name])] if name in new else told(name))]
         for name, other in _overlapping(logs):
             if name != other and new & {name, other} and not (is_named_by_kafka(name) and is_named_by_kafka(other)):
-                log, its = sorted((ids.get(name, name), ids.get(other, other)), key=lambda one: one not in known)
-                ids |= {one: log for one in new if ids[one] == its not in known}
+                both = ids.get(name, name), ids.get(other, other)
+                log, its = sorted(both, key=lambda one: (one not in known, not is_named_by_kafka(one)))
+                if is_named_by_kafka(log) and is_named_by_kafka(its):
+                    continue
+                ids |= {one: log for one in names if ids.get(one, one) == its}
     return ids
 
 
@@ -81,6 +86,18 @@ def merge_sources(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Sou
 def is_named_by_kafka(source_id: str) -> bool:
     """Whether a log has a name of Kafka's log4j file, or ours."""
     return _KAFKAS.search(source_id) is not None
+
+
+def windows_after(windows: Sequence[tuple[str, Spans]], ts: int) -> tuple[list[str], bool]:
+    """Return those that begin once another one has ended at `ts` (us), and True if lines between may be missing."""
+    later = [name for name, spans in windows if spans[0][0] >= ts > 0]
+    return later, bool(later) and not any(spans[0][0] < ts < spans[-1][1] for _, spans in windows)
+
+
+def windows_before(windows: Sequence[tuple[str, Spans]], ts: int) -> tuple[list[str], bool]:
+    """Return those that end before another one begins at `ts` (us), and True if lines between may be missing."""
+    earlier = [name for name, spans in windows if spans[-1][1] <= ts]
+    return earlier, bool(earlier) and not any(spans[0][0] < ts < spans[-1][1] for _, spans in windows)
 
 
 def owner(source_id: str) -> str:

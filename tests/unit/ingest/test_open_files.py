@@ -64,4 +64,4 @@ def _tailers(sources, folder):
     from generators.brokerlogs.discovery.sources import discover
 
     found = discover([folder])
-    return sources.factory.tailers(found, found.sources, {})
+    return sources.factory.tailers(found, found.sources, {}, {})

@@ -112,3 +112,86 @@ def test_logs_of_several_brokers_in_one_folder_are_read_each(tmp_path: Path) -> 
         (tmp_path / f"b{broker}.log").write_text(text)
     rows = read_logs([tmp_path], "c").to_pylist()
     assert Counter(row["broker_id"] for row in rows if row["event_type"] == "hw") == {1: 30, 2: 30}
+
+
+SPLITS = pytest.mark.parametrize(
+    "split",
+    [
+        pytest.param(["01"], id="one call"),
+        pytest.param(["10"], id="one call, the later one first"),
+        pytest.param(["0", "1"], id="calls"),
+        pytest.param(["1", "0"], id="later ones first"),
+        pytest.param(["0", "01"], id="one, both"),
+        pytest.param(["1", "01"], id="the later one, both"),
+        pytest.param(["1", "0", "01", "10"], id="again and again"),
+    ],
+)
+
+
+@SPLITS
+@pytest.mark.parametrize(
+    "names", [("mon/kafka-0", "tue/kafka-0"), ("mon/server", "tue/server"), ("a", "b"), ("b", "a")]
+)
+def test_a_hole_between_windows_is_told_however_calls_are_split(
+    names: tuple[str, str], split: list[str], tmp_path: Path
+) -> None:
+    rows = told_rows(tmp_path, dict(zip(names, (LINES[:20], LINES[30:]), strict=True)), split)
+    assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [
+        *range(110, 191, 10),
+        *range(250, 401, 10),
+    ]
+    assert Counter(row["event_type"] for row in rows)["lost"] == 1
+
+
+def told_rows(folder: Path, files: dict[str, list[str]], split: list[str]) -> list[dict]:
+    """The rows in the lake after calls, each with the files of these numbers."""
+    for name, lines in files.items():
+        path = folder / "broker-1" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path.parent, **{path.name: lines})
+    for call in split:
+        paths = [folder / "broker-1" / f"{[*files][int(k)]}.log" for k in call]
+        ingest_logs(paths, cluster="c", lake=str(folder / "lake"))
+    return read_events(str(folder / "lake")).to_pylist()
+
+
+def test_parts_of_a_log_in_several_folders_are_read_folder_by_folder(tmp_path: Path) -> None:
+    parts = {"mon": (LINES[:10], LINES[10:20]), "tue": (LINES[30:40], LINES[40:])}
+    write(tmp_path / "broker-1")
+    for day, (rotated, live) in parts.items():
+        write(tmp_path / "broker-1" / day, server=live)
+        (tmp_path / "broker-1" / day / "server.log.1").write_text("".join(rotated))
+    ingest_logs([tmp_path / "broker-1"], cluster="c", lake=str(tmp_path / "lake"))
+    rows = sorted(read_events(str(tmp_path / "lake")).to_pylist(), key=lambda row: row["source_seq"])
+    kinds = [row["hw"] or row["event_type"] for row in rows if row["event_type"] in ("hw", "lost")]
+    assert kinds == [*range(110, 191, 10), "lost", *range(250, 401, 10)]
+
+
+@pytest.mark.parametrize("name", ["x/server", "x/kafka-0"])
+def test_an_excerpt_of_what_was_told_is_nothing_new(name: str, tmp_path: Path) -> None:
+    """It was taken for another log, and what followed it for lost."""
+    files = {f"log/{Path(name).name}": LINES[:40], name: LINES[10:20], f"later/{Path(name).name}": LINES}
+    rows = told_rows(tmp_path, files, ["0", "1", "1", "2"])
+    assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [*range(110, 401, 10)]
+    assert {row["source_epoch"] for row in rows} == {0}
+    assert "lost" not in {row["event_type"] for row in rows}
+
+
+def test_a_log_overwritten_by_an_excerpt_of_itself_is_nothing_new(tmp_path: Path) -> None:
+    (path,) = write(tmp_path / "broker-1", kafka=LINES[:40])
+    ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
+    path.write_text("".join(LINES[10:20]))
+    ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
+    path.write_text("".join(LINES[10:]))
+    assert told_hws(tmp_path, [[path]]) == [*range(110, 401, 10)]
+
+
+@pytest.mark.parametrize("order", ["012", "021", "102", "120", "201", "210"])
+def test_a_window_that_joins_two_others_is_told_once(order: str, tmp_path: Path) -> None:
+    """It was compared with the first of them only."""
+    files = {"a": LINES[:20], "b": LINES[14:45], "c": LINES[40:60]}
+    rows = told_rows(tmp_path, files, [*order, "012", "1", "2"])
+    assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [*range(110, 391, 10)]
+    again = {"d": LINES[40:]}
+    rows = told_rows(tmp_path, again, ["0", "0"])
+    assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [*range(110, 401, 10)]
