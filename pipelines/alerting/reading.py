@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -20,8 +21,9 @@ from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
+from pipelines.lake.records import damaged_records
 from pipelines.streaming.checkpoint.offsets import interval
-from pipelines.streaming.reconstruction import reconstruction
+from pipelines.streaming.reconstruction import MARK, reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from schemas.declaration import Table
 
 T = TypeVar("T")
+_log = logging.getLogger("hwmark.alerting")
 OVER = timedelta(days=1)
 """A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
@@ -82,7 +85,8 @@ class _Tables:
         try:
             return read()
         except Exception as error:
-            why = f"{table.path} cannot be read: {' '.join(str(error).split())[:200]}"
+            _log.info("%s cannot be read: %s", table.path, error)  # its words may differ each time
+            why = f"{table.path} cannot be read"
             self.unread.update(dict.fromkeys(names, why))
             return otherwise
 
@@ -123,8 +127,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
     written_by, history = reconstruction(lake), rules.history
-    made = written_by.made or before.query is not None
-    tables = _Tables(lake, now, made, dict.fromkeys(MADE_ANEW, REBUILT) if written_by.rebuilding else {})
+    why = f"{MARK} is damaged" if MARK in damaged_records(lake) else REBUILT
+    tables = _Tables(lake, now, written_by.made, dict.fromkeys(MADE_ANEW, why) if written_by.rebuilding else {})
     earlier = Bronze(frozenset(one.cluster for one in before.sources.reported))
     bronze, sources = tables.attempt(
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)

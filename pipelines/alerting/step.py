@@ -12,8 +12,9 @@ from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
+from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict.records import Wait
-from pipelines.verdict.sources import RECORD, Progress
+from pipelines.verdict.sources import Progress
 from schemas import alerts
 
 Episode = tuple[str, datetime]
@@ -44,14 +45,14 @@ class Step:
 
 def last_step(lake: Lake) -> Step:
     """The step that was recorded last; where its record is gone, the first one, which reads everything anew."""
-    return record(lake, RECORD, Step) or Step()
+    return record(lake, EVALUATED, Step) or Step()
 
 
 def take_step(lake: Lake, step: Step, new: Sequence[AlertState]) -> None:
     """Appends the new states, then records the step: after a kill in between the next evaluation finds them told."""
     if new:
         lake.append(alerts.TABLE, to_arrow(new))
-    write_record(lake, RECORD, step)
+    write_record(lake, EVALUATED, step)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -77,7 +77,7 @@ def check(
         raise UsageError('--name is ""; write a name, or leave it out')
     if gx is not None and not settings.check.suites:
         raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
-    load(settings.alerts.rules_file or None)  # of bad rules nothing is done
+    rules = load(settings.alerts.rules_file or None)  # of bad rules nothing is done
     now, place, wrong = clock.now(), Place(settings.lake.path, settings.lake.storage_options), list[Exception]()
     before = (_going_on(lambda: told(place, name), wrong) or Told()) if since_last else Told(now, now)
     for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():
@@ -88,6 +88,8 @@ def check(
         summary = _going_on(lambda: jobs.check(settings, now, say), wrong)
     echo("\n".join(summary.lines() if summary else ()))
     wrong += [summary.unwritten] if summary and summary.unwritten else []
+    if disabled := [rule for rule, one in rules.settings.items() if not one.enabled]:
+        echo(f"Alert rules that are off in {settings.alerts.rules_file}: {', '.join(disabled)}")
     states = _going_on(lambda: jobs.alerts(settings, now), wrong)
     if states is None and not isinstance(wrong[-1], RoleHeld):  # the disk may be full
         states = _going_on(lambda: jobs.alerts(settings, now, write=False), wrong)
@@ -140,7 +142,8 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     over = [s for s in (*news.fired, *news.ended) if not s.firing and s.episode not in known]
     shown = [state for state in states if state.episode not in news.history]
     for state in [*shown, *over[-SHOWN:]]:
-        missed = f" (fired and was over: {span(state.last_ts - state.first_ts)} {state.rule.replace('_', ' ')})"
+        lasted = f"{span(time)} " if (time := state.last_ts - state.first_ts) >= timedelta(seconds=1) else ""
+        missed = f" (fired and was over: {lasted}{state.rule.replace('_', ' ')})"
         was_over = state.episode in fired and not state.firing and state.labels.get(END) != HANDLED
         echo(alert_line(state) + (missed if was_over else ""))
     if len(over) > SHOWN:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, after, query
 from pipelines.metrics.totals import OPEN, Running, Totals
+from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict import ClusterRecord, Limits
 from pipelines.verdict.collect import survey
-from pipelines.verdict.sources import RECORD
 from schemas import broker_lag, broker_minute, brokers, minute_stats, partition_health, quality_results
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _rows(lake: Lake, table: Table, sql: str) -> list[Row]:
 
 def last_evaluation(lake: Lake) -> datetime | None:
     """When (wall clock) the alert rules were last evaluated, by whatever command: when their step was recorded."""
-    found: datetime | None = lake.files().get_file_info(RECORD).mtime
+    found: datetime | None = lake.files().get_file_info(EVALUATED).mtime
     return found
 
 

@@ -18,17 +18,20 @@ from pipelines.alerting.step import last_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
+from pipelines.lake.queries import presents
+from pipelines.lake.records import damaged_records
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
 from pipelines.quality.results import CheckSummary, Judged, Result, judged, last_run
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
-from pipelines.streaming.checkpoint.offsets import committed_offset
+from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, committed_offset, interval
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import TABLES
+from pipelines.verdict.judged import restore
 from pipelines.verdict.sources import reports
 from schemas import quality_results, replication_events
 
@@ -112,8 +115,11 @@ class _Run:
     def _judge(self, suite: Suite, library: Library) -> Iterator[Result]:
         table = self._open(suite.table)
         if table is None:
-            advice = "" if suite.may_be_missing else f": run `hwmark run --lake {self.lake.root}` first"
-            yield from (_row(suite, e, suite.may_be_missing, f"no such table{advice}") for e in suite.expectations)
+            words = "no such table"
+            if not suite.may_be_missing:
+                first = f"{words}: run `hwmark run --lake {self.lake.root}` first"
+                words = restore(f"{suite.table.path} is missing") if self.made else first
+            yield from (_row(suite, one, suite.may_be_missing, words) for one in suite.expectations)
             return
         if suite is SOURCES:
             yield self._sources_fresh(table.version())
@@ -158,7 +164,9 @@ class _Run:
 
     def _sources_fresh(self, version: int) -> Result:
         """Whether every source is fresh. A silent one adds no rows, so that there are none for a library to judge."""
-        failed = [row for row in self.reported if (row["silent_s"] or 0) > self.stale_after_s]
+        failed = [
+            row for row in self.reported if row["source_id"] is None or (row["silent_s"] or 0) > self.stale_after_s
+        ]
         return Result(
             SOURCES.name, "sources_fresh", SOURCES.table.path, version, version, not failed,
             _observed(len(self.reported), "source", len(failed)), len(failed),
@@ -167,17 +175,27 @@ class _Run:
 
     def gone(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
-        and that is missing, whole or in part."""
-        step = last_step(self.lake)
-        made = ("replication_events", *TABLES) if reconstruction(self.lake).made or step.query is not None else ()
-        for table in map(declared, (*made, *step.ops)):
+        and that is missing, whole or in part, and for each damaged record."""
+        made = ("replication_events", *TABLES) if self.made else ()
+        for table in map(declared, (*made, *last_step(self.lake).ops)):
             try:
                 there = self.lake.has_table(table)
-                why = self.lake.missing_files(table) if there else "no such table, though it was there"
+                why = self.lake.missing_files(table) if there else "is missing"
             except Exception as error:
                 why = f"cannot be read: {one_line(error)}"
             if why is not None:
-                yield Result("lake", "table_is_there", table.path, None, None, False, why)
+                words = restore(f"{table.path} {why}")
+                yield Result("lake", "table_is_there", table.path, None, None, False, words)
+        interval(self.lake)  # the others were read by now
+        for path, reason in sorted(damaged_records(self.lake).items()):
+            words = f"{path} is damaged ({reason})"
+            anew = path == INTERVAL or not path.startswith(f"{FOLDER}/")
+            words = f"{words}: who writes it does so anew" if anew else restore(words)
+            yield Result("lake", "record_is_whole", path, None, None, False, words)
+
+    @cached_property
+    def made(self) -> bool:
+        return reconstruction(self.lake).made
 
     @cached_property
     def results(self) -> pa.Table:
@@ -202,10 +220,14 @@ class _Run:
 
     @cached_property
     def reported(self) -> list[dict[str, Any]]:
-        """Every source: reported_to, and silent_s, None where its cluster has ended, or it was handled."""
+        """Every source: reported_to, and silent_s, None where its cluster has ended, or it was handled; of a cluster
+        of which none is known source_id is None."""
         handled = handled_sources(read_states(self.lake))
         bronze, rows = bronze_of(self.lake), list[dict[str, Any]]()
-        for cluster, seen in sorted(reports(self.lake, bronze.clusters, bronze, self.now).items()):
+        clusters = bronze.clusters | presents(self.lake).keys()
+        for cluster, seen in sorted(reports(self.lake, clusters, bronze, self.now).items()):
+            if not seen.sources and seen.closed is None:  # retention took the reports, which makes none fresh
+                rows.append({"cluster": cluster, "source_id": None, "silent_s": None, "reported_to": None})
             closed = seen.closed is not None and all(one.reported_to <= seen.closed for one in seen.sources)
             for source in seen.sources:
                 over = closed or is_dealt_with(handled, cluster, source.source_id, source.reported_to)

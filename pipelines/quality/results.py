@@ -82,10 +82,10 @@ def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
     for row in results.filter(pc.field("run_ts") > after).sort_by("run_ts").to_pylist():
         failed = last.setdefault(tuple(row[name] for name in _WHAT), {})
         judged = row["version_to"] is not None
+        if judged or row["success"]:
+            failed.pop(False, None)
         if row["run_id"] != run_id and not row["success"]:
             failed[judged] = failed.get(judged, (0, {}))[0] + 1, row
-        elif row["success"]:
-            failed.pop(False, None)
     return [_failed_before(row, times) for failed in last.values() for times, row in failed.values()]
 
 

@@ -29,7 +29,7 @@ WRITTEN_EARLY = timedelta(hours=1)
 
 def recorded(lake: Lake) -> dict[str, frozenset[str]]:
     """Per table the files of batches that are recorded: one that is not committed yet will be."""
-    query = query_id(lake.files())
+    query = query_id(lake)
     manifests = Manifests(lake, query) if query is not None else None
     batches = [manifests.read(number) for number in manifests.numbers()] if manifests is not None else []
     files = [file for batch in batches if batch is not None for file in batch.files]

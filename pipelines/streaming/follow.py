@@ -170,7 +170,7 @@ def _events(progress: Mapping[str, Any], lake: Lake) -> int:
     (source,) = progress["sources"]
     if "events" not in source["endOffset"]:
         return int(progress["numInputRows"])
-    start = source["startOffset"] or began_at(lake.files()) or {}
+    start = source["startOffset"] or began_at(lake) or {}
     return int(source["endOffset"]["events"]) - int(start.get("events", 0))
 
 

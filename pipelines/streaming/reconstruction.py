@@ -15,12 +15,19 @@ from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
 """Up to which version of bronze a rebuild has to come until silver is whole again."""
+EVALUATED = "_alerts/step.json"
+"""What the last evaluation of the alerts has found, which goes on from it."""
 
 
 @dataclass(frozen=True)
 class _Query:
     query_id: str
     rules: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    query: str | None = None
 
 
 @dataclass(frozen=True)
@@ -31,8 +38,9 @@ class _Mark:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """`made`: a job has made the tables; `grace_ms`: for so long before its present facts may still come; `rebuilding`:
-    silver is being made anew and has not come to where it was; `query`: the query of Spark that makes it."""
+    """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
+    long before its present facts may still come; `rebuilding`: silver is being made anew and has not come to where it
+    was; `query`: the query of Spark that makes it."""
 
     made: bool = False
     grace_ms: int = 0
@@ -41,10 +49,11 @@ class Reconstruction:
 
 
 def reconstruction(lake: Lake) -> Reconstruction:
-    """What the record of the job says; nothing where there is none."""
-    made = record(lake, RECORD, _Query)
+    """What the record of the job says; where it is gone or damaged, that of the last evaluation of the alerts."""
+    made = record(lake, RECORD, _Query, _Query(""))
     if made is None or made.rules is None:
-        return Reconstruction()
+        query = (record(lake, EVALUATED, _Evaluated) or _Evaluated()).query
+        return Reconstruction(query is not None or made == _Query(""), query=query)
     # A mark that cannot be read does not say that the rebuild is over.
     mark, offset = record(lake, MARK, _Mark, _Mark(made.query_id, None)), committed_offset(lake)
     rebuilding = mark is not None and mark.query_id == made.query_id

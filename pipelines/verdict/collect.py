@@ -17,7 +17,7 @@ from pipelines.verdict.falls import falls, not_told
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
-from pipelines.verdict.sources import Reports, had_a_job, reports
+from pipelines.verdict.sources import Reports, found_unread, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import (
     brokers,
@@ -29,6 +29,7 @@ from schemas import (
     partition_hw,
     replica_sync,
     replication_events,
+    tables,
     telemetry_gaps,
 )
 from schemas.replication_events import WATCHER
@@ -106,9 +107,10 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
     written_by = reconstruction(lake)
-    needed = _NEEDED if written_by.made or had_a_job(lake) else ()
-    missing = (f"{table.path} is missing" for table in needed if not lake.has_table(table))
-    blind = f"{', '.join(lake.unread)} cannot be read" if lake.unread else next(missing, "")
+    needed = _NEEDED if written_by.made else ()
+    missing = [f"{table.path} is missing" for table in needed if not lake.has_table(table)]
+    unread = lake.unread or [path for path in found_unread(lake) if not _is_readable(lake, path)]
+    blind = f"{', '.join(unread)} cannot be read" if unread else next(iter(missing), "")
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
@@ -123,6 +125,16 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     lost = replace(wanted, since=not_told(lake, wanted.since))
     asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet) if _concerned(record))
     return Survey(lake, wanted, asked, quiet)
+
+
+def _is_readable(lake: Lake, path: str) -> bool:
+    """Whether a table can be read that an evaluation of the alerts could not read, or that is missing by now."""
+    try:
+        for table in (one for one in tables().values() if one.path == path):
+            lake.read(table, table.arrow().empty_table().select([0]).schema)
+    except Exception:
+        return False
+    return True
 
 
 def _concerned(record: ClusterRecord) -> bool:

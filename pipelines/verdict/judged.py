@@ -164,8 +164,13 @@ REBUILT = "silver is being made anew from bronze"
 
 def unreadable(why: str) -> str:
     """That a cluster is not judged because of a table that is missing, or cannot be read."""
-    anew = ", or start anew with `hwmark run --rebuild`" if why.startswith(("silver/", "gold/")) else ""
-    return f"{State.NOT_JUDGED.value}: {why}: restore it{anew}"
+    return f"{State.NOT_JUDGED.value}: {restore(why)}"
+
+
+def restore(why: str) -> str:
+    """Why a file or table is of no use, and what to do."""
+    anew = ", or start anew with `hwmark run --rebuild`" if why.startswith(("silver/", "gold/", "_run/")) else ""
+    return f"{why}: restore it{anew}"
 
 
 def silence(sources: Sequence[Source]) -> str:

@@ -15,6 +15,7 @@ from pipelines.lake.queries import Row, instant, microseconds, moment, query
 from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
 from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STATES, Answer, add_answer
+from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
 from pipelines.verdict.heard import quorum_now, states_now
@@ -34,8 +35,6 @@ LEADERSHIPS = ("leader", "follower", "election")
 """Events that say who leads a partition."""
 HEARD_S = 600
 """For so long what watchers were told is read from bronze: a job that is further behind judges nothing."""
-RECORD = "_alerts/step.json"
-"""What the last evaluation of the alerts has found, so that its sources need not be read again."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def _last(lake: Lake, table: DeltaTable, change: Change, now: datetime) -> tuple
 class _Recorded:
     sources: Progress = field(default_factory=Progress)
     waits: Sequence[Wait] = ()
-    query: str | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 _seen: dict[str, Progress] = {}
@@ -175,12 +174,12 @@ _seen: dict[str, Progress] = {}
 
 
 def _recorded(lake: Lake) -> _Recorded:
-    return record(lake, RECORD, _Recorded) or _Recorded()
+    return record(lake, EVALUATED, _Recorded) or _Recorded()
 
 
-def had_a_job(lake: Lake) -> bool:
-    """Return True if an evaluation of the alerts has seen tables that a job made; its own record may be gone."""
-    return _recorded(lake).query is not None
+def found_unread(lake: Lake) -> Collection[str]:
+    """The tables that the last evaluation of the alerts could not read, by their paths."""
+    return _recorded(lake).unread.keys()
 
 
 def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:

@@ -225,7 +225,8 @@ def test_new_rows_that_were_compacted_since_are_judged_once(good):
 
 def test_columns_of_another_engine_are_judged_as_declared(good):
     """Its integers are wider, a column that may be null is missing."""
-    wide = pa.Table.from_pylist([event(2, kind="isr", isr=[4], replicas=[1])], schema=replication_events.ARROW)
+    rows = [event(0), event(2, kind="isr", isr=[4], replicas=[1])]
+    wide = pa.Table.from_pylist(rows, schema=replication_events.ARROW)
     wide = wide.drop_columns(["detail"])
     place = wide.schema.get_field_index("partition")
     wide = wide.set_column(place, "partition", wide["partition"].cast(pa.int64()))

@@ -67,7 +67,7 @@ class Manifests:
                 f"the checkpoint of lake {self._lake.root} has lost what batch {batch_id} reads: start the job again, "
                 "which restores it, or start silver anew with `hwmark run --rebuild`"
             ) from lost
-        start = offsets.offset(before) if before else offsets.began_at(self._files, self._query_id)
+        start = offsets.offset(before) if before else offsets.began_at(self._lake, self._query_id)
         return Manifest(batch_id, self._lake.table_id("replication_events"), start, offsets.offset(plan), plan)
 
     def settle(self, asked: Manifest) -> Manifest:

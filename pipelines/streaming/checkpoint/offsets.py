@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.file_systems import local_path, sync
+from pipelines.lake.records import decode, record
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -28,6 +29,17 @@ REMOVALS = f"{FOLDER}/accepted_removals.json"
 
 
 @dataclass(frozen=True)
+class _Query:
+    query_id: str
+    start: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class _Interval:
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class Begun:
     """A batch that has begun and is not committed; `events` of bronze, where its source counts them."""
 
@@ -37,63 +49,48 @@ class Begun:
 
 
 def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
-    """The offset of bronze up to which the job has committed, in its source's words; None before its first batch."""
-    files = lake.files()
-    try:
-        folder = _folder(files)
-        done = _last(files, f"{folder}/commits", -1)
-        return began_at(files) if done < 0 else _planned(files, folder, done)[1]
-    except (FileNotFoundError, ValueError):
-        return None
+    """The offset of bronze up to which the job has committed, in its source's words; None before its first batch, and
+    where that is not known, as its records are damaged."""
+    query = record(lake, RECORD, _Query)
+    done = -1 if query is None else last(lake.files(), query.query_id, "commits")
+    if query is None or done < 0:
+        return query.start if query else None
+    return _offset(lake, query.query_id, done)
 
 
 def begun(lake: Lake) -> Begun | None:
     """The batch that the job is at; None between two."""
-    files = lake.files()
-    try:
-        folder = _folder(files)
-        number, done = _last(files, f"{folder}/offsets"), _last(files, f"{folder}/commits", -1)
-        if number <= done:
-            return None
-        metadata, offset = _planned(files, folder, number)
-        start = _planned(files, folder, number - 1)[1] if number else began_at(files)
-    except (FileNotFoundError, ValueError):
+    files, query = lake.files(), record(lake, RECORD, _Query)
+    number, done = (last(files, query.query_id, folder) for folder in ("offsets", "commits")) if query else (-1, -1)
+    if query is None or number <= done:
         return None
+    try:
+        at = json.loads(plan(files, query.query_id, number).splitlines()[1])["batchTimestampMs"]
+    except (FileNotFoundError, LookupError, TypeError, ValueError):
+        return None
+    offset = _offset(lake, query.query_id, number) or {}
+    start = _offset(lake, query.query_id, number - 1) if number else query.start
     events = int(offset["events"]) - (start or {}).get("events", 0) if "events" in offset else None
-    return Begun(number, events, datetime.fromtimestamp(metadata["batchTimestampMs"] / 1000, UTC))
+    return Begun(number, events, datetime.fromtimestamp(at / 1000, UTC))
 
 
-def _folder(files: FileSystem) -> str:
-    """The checkpoint of the query that wrote the silver tables."""
-    with files.open_input_stream(RECORD) as stream:
-        return f"{FOLDER}/{json.loads(stream.read())['query_id']}"
+def began_at(lake: Lake, query_id: str | None = None) -> dict[str, Any] | None:
+    """The offset at which the lake's query began, which goes on from the state of another; None where it does not, or
+    is not this one."""
+    query = record(lake, RECORD, _Query)
+    return query.start if query and query_id in (None, query.query_id) else None
 
 
-def began_at(files: FileSystem, query_id: str | None = None) -> dict[str, Any] | None:
-    """The offset at which the lake's query began, which goes on from the state of another; None where it does not.
-
-    Nor where it is not this one.
-    """
-    try:
-        with files.open_input_stream(RECORD) as stream:
-            found = json.loads(stream.read())
-    except FileNotFoundError:
-        return None
-    start: dict[str, Any] | None = found.get("start") if query_id in (None, found["query_id"]) else None
-    return start
-
-
-def query_id(files: FileSystem) -> str | None:
-    """The query that wrote the silver tables, None where none did."""
-    try:
-        return _folder(files).rpartition("/")[2]
-    except FileNotFoundError:
-        return None
+def query_id(lake: Lake) -> str | None:
+    """The query that wrote the silver tables, None where none is known."""
+    query = record(lake, RECORD, _Query)
+    return query.query_id if query else None
 
 
 def plan(files: FileSystem, query_id: str, batch_id: int) -> str:
     """The file in which Spark says what a batch reads. Raises FileNotFoundError."""
-    return _plan(files, f"{FOLDER}/{query_id}", batch_id)
+    with files.open_input_stream(f"{FOLDER}/{query_id}/offsets/{batch_id}") as stream:
+        return str(stream.read().decode())
 
 
 def offset(plan: str) -> dict[str, Any]:
@@ -137,27 +134,20 @@ def remove_drafts(files: FileSystem, query_id: str) -> None:
 
 def last(files: FileSystem, query_id: str, folder: str) -> int:
     """The last batch in a folder of the checkpoint, -1 where there is none."""
-    return _last(files, f"{FOLDER}/{query_id}/{folder}", -1)
-
-
-def _plan(files: FileSystem, folder: str, batch_id: int) -> str:
-    with files.open_input_stream(f"{folder}/offsets/{batch_id}") as stream:
-        return str(stream.read().decode())
-
-
-def _planned(files: FileSystem, folder: str, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a batch was planned with: Spark's metadata, and the offset of bronze up to which it reads."""
-    content = _plan(files, folder, batch_id)
-    return json.loads(content.splitlines()[1]), offset(content)
-
-
-def _last(files: FileSystem, folder: str, none: int | None = None) -> int:
-    """The largest number that names a file. Raises ValueError where there is no such file, unless `none` stands in."""
     from pyarrow.fs import FileSelector
 
-    found = files.get_file_info(FileSelector(folder, allow_not_found=none is not None))
-    numbers = [int(entry.base_name) for entry in found if entry.base_name.isdigit()]
-    return max(numbers) if none is None else max(numbers, default=none)
+    found = files.get_file_info(FileSelector(f"{FOLDER}/{query_id}/{folder}", allow_not_found=True))
+    return max((int(entry.base_name) for entry in found if entry.base_name.isdigit()), default=-1)
+
+
+def _offset(lake: Lake, query_id: str, batch_id: int) -> dict[str, Any] | None:
+    """The offset of bronze up to which a batch reads; None where it is not there, or damaged."""
+    path = f"{FOLDER}/{query_id}/offsets/{batch_id}"
+    try:
+        with lake.files().open_input_stream(path) as stream:
+            return decode(lake, path, stream.read().rstrip().rpartition(b"\n")[2], dict[str, Any])
+    except (FileNotFoundError, ValueError):
+        return None
 
 
 def remember_interval(lake: Lake, seconds: float | None) -> None:
@@ -174,10 +164,10 @@ def accepted_removals(lake: Lake) -> list[int]:
 
 
 def read_list(lake: Lake, path: str) -> list[Any]:
-    """The list in a JSON file of the lake; none where there is no such file."""
+    """The list in a JSON file of the lake; none where there is no such file. Raises ValueError for anything else."""
     try:
         with lake.files().open_input_stream(path) as stream:
-            return list(json.loads(stream.read()))
+            return decode(lake, path, stream.read(), list[Any])
     except FileNotFoundError:
         return []
 
@@ -190,9 +180,5 @@ def accept_removal(lake: Lake, version: int) -> None:
 
 def interval(lake: Lake) -> float | None:
     """Seconds between two batches of the job that ran last; None where it ran once, or none ever ran."""
-    try:
-        with lake.files().open_input_stream(INTERVAL) as stream:
-            seconds = json.loads(stream.read()).get("seconds")
-    except (FileNotFoundError, ValueError):
-        return None
-    return None if seconds is None else float(seconds)
+    found = record(lake, INTERVAL, _Interval)
+    return found.seconds if found else None

@@ -11,6 +11,7 @@ from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import record as read_record
 from pipelines.replication import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
 from pipelines.streaming.reconstruction import mark_rebuild
@@ -191,8 +192,11 @@ def recorded(lake: Lake) -> Query | None:
     """The query that wrote this lake's silver tables, None where none did."""
     if not _is_file(lake, RECORD):
         return None
-    with lake.files().open_input_stream(RECORD) as stream:
-        found = json.loads(stream.read())
+    found = read_record(lake, RECORD, dict[str, Any], {}) or {}
+    if "query_id" not in found:
+        raise StateMismatch(
+            f"{RECORD} is damaged: restore it, or start silver anew from bronze with `hwmark run --rebuild`"
+        )
     by, known = found.pop("hwmark", "another version"), {each.name for each in fields(Query)}
     if unknown := sorted(found.keys() - known):
         raise StateMismatch(

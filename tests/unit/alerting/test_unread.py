@@ -3,6 +3,7 @@
 import json
 import shutil
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -320,3 +321,19 @@ def test_what_a_restored_silver_does_not_have_yet_is_not_withdrawn(lake, restore
             assert alert.firing
             assert alert.summary.endswith(": silver is of 2026-11-21 11:59:50 UTC, as after a restore")
     assert {state for _, state, _ in stored(lake)} == {"firing"}
+
+
+def test_a_table_that_cannot_be_read_is_told_once_though_the_error_is_another_each_time(lake, monkeypatch):
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    numbers, read = count(), Lake.read
+
+    def fails(self, table, *given):
+        if table is hw_regressions.TABLE:
+            raise OSError(f"request {next(numbers)} failed")
+        return read(self, table, *given)
+
+    monkeypatch.setattr(Lake, "read", fails)
+    for seconds in (20, 30, 40):
+        evaluate(lake, now=at(seconds))
+    assert [one for one in stored(lake) if one[0] == "job_behind"] == [("job_behind", "firing", at(20))]

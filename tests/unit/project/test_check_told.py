@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from pipelines.alerting.evaluate import evaluate
@@ -15,7 +16,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from schemas import alerts, hw_regressions, quality_results, replica_sync
 from schemas import tables as declared
-from tests.unit.project.lakes import at, drained, health, loss, sound, write
+from tests.unit.project.lakes import at, drained, health, job_has_read, loss, sound, write
 
 pytestmark = pytest.mark.long
 
@@ -451,3 +452,99 @@ def test_where_ops_alerts_cannot_be_read_expectations_that_failed_are_said(lake,
     said = [line for line in text.splitlines() if line.startswith("hwmark: ")]
     assert said, text
     assert [line for line in said if "is damaged or half-written: " not in line] == []
+
+
+@pytest.mark.parametrize("content", ["10", ""])
+@pytest.mark.parametrize("record", ["query.json", "interval.json", "rebuild.json", "q/offsets/0"])
+def test_a_record_of_the_job_that_is_damaged_ends_no_check_and_is_in_its_status(lake, told, record, content):
+    job_has_made_tables(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    Path(lake, "_run", record).write_text(content)
+    status, text = told(60, ALERT)
+    rule = "job_behind" if record == "rebuild.json" else "loss"
+    assert (status, f"FIRING critical {rule}" in text) == (3, True), text
+    assert [line for line in text.splitlines() if line.startswith("hwmark: ")] == []
+    status, text = told(70, CHECK)
+    assert (status, f"FAILED _run/{record} record_is_whole" in text) == (4, True), text
+    assert f"_run/{record} is damaged (" in text
+
+
+def test_a_record_of_what_was_told_that_is_damaged_is_a_failed_expectation_once(lake, told):
+    job_has_made_tables(lake)
+    told(60)
+    for path in ("_alerts/step.json", "_alerts/told/check.json"):
+        Path(lake, path).write_text("{")
+    status, text = told(70, CHECK)
+    assert (status, text.count(" record_is_whole")) == (4, 4), "a line each, and the last line names both"
+    status, text = told(80, CHECK)
+    assert status == 0, text
+
+
+def test_a_table_that_goes_after_the_records_of_the_job_withdraws_nothing(lake, told):
+    job_has_made_tables(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert "FIRING critical loss" in told(60, ALERT)[1]
+    shutil.rmtree(f"{lake}/_run")
+    told(70)
+    shutil.rmtree(f"{lake}/{hw_regressions.TABLE.path}")
+    status, text = told(80, ALERT)
+    assert (status, "WITHDRAWN" in text, "no loss" in text) == (3, False, False)
+
+
+def test_sources_of_which_no_report_is_kept_are_not_fresh(lake, told):
+    DeltaTable(f"{lake}/bronze/replication_events").delete()
+    job_has_read(lake)
+    status, text = told(70, CHECK)
+    (said,) = (line for line in text.splitlines() if " sources_fresh " in line)
+    assert (status, said.startswith("FAILED"), '"cluster": "prod"' in said) == (4, True, True)
+
+
+def test_rules_that_are_off_are_said(lake, told, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[loss]\nenabled = false\n[gap]\nenabled = false\n")
+    (tmp_path / "hwmark.toml").write_text(f'[alerts]\nrules_file = "{rules}"\n')
+    text = told(60, "--config", str(tmp_path / "hwmark.toml"))[1]
+    assert f"Alert rules that are off in {rules}: loss, gap\n" in text
+    assert "that are off" not in told(60)[1]
+
+
+def test_a_loss_has_no_duration(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    evaluate(lake, now=at(60))
+    assert " (fired and was over: loss)" in told(70 + 86_400, ALERT)[1]
+
+
+def test_what_could_not_be_judged_is_said_no_more_once_it_was_though_it_failed(lake, told, monkeypatch):
+    fails(lake)
+    monkeypatch.setattr("pipelines.quality.validation.Library.judge", lambda *given: 1 / 0)
+    told(60, "--name", "other")
+    monkeypatch.undo()
+    monkeypatch.setattr(clock, "now", lambda: at(70))
+    text = CliRunner().invoke(app, ["check", "--lake", lake]).output
+    assert "no_gaps                     1 of 1 new row" in text
+    assert "no_gaps  could not be judged" not in text
+
+
+def test_a_missing_table_has_one_advice(lake, told):
+    job_has_made_tables(lake)
+    told(60)
+    shutil.rmtree(f"{lake}/{hw_regressions.TABLE.path}")
+    text = told(70)[1]
+    advice = "silver/hw_regressions is missing: restore it, or start anew with `hwmark run --rebuild`"
+    of_it = [line for line in text.splitlines() if "hw_regressions" in line and "expectations" not in line]
+    assert [line for line in of_it if advice not in line] == []
+    assert len(of_it) > 3
+
+
+def test_a_table_that_alerts_need_and_cannot_read_is_in_the_verdict_until_it_can_be_read(lake, told):
+    job_has_made_tables(lake)
+    write(lake, "replica_sync", {"ts": at(30), "replica_id": 2, "state": "in_sync", "leader_epoch": 1})
+    files = {file: file.read_bytes() for file in Path(lake, replica_sync.TABLE.path).glob("*.parquet")}
+    for file in files:
+        file.write_bytes(b"garbage" * 10)
+    assert "FIRING critical job_behind" in told(60)[1]
+    said = "prod: NOT JUDGED: silver/replica_sync cannot be read: restore it"
+    assert any(line.startswith(said) for line in told(70)[1].splitlines())
+    for file, content in files.items():
+        file.write_bytes(content)
+    assert not any(line.startswith(said) for line in told(80)[1].splitlines())

@@ -11,6 +11,7 @@ from pipelines.alerting.evidence import PARTS
 from pipelines.alerting.reading import OF_OTHERS
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
+from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict import Limits, sources, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import judged
@@ -87,7 +88,7 @@ def test_a_source_whose_first_progress_has_a_detail_is_one_source(tmp_path):
 @pytest.mark.parametrize("damage", ["{", "[]", '{"bronze": ["x", 1]}'])
 def test_a_record_that_is_damaged_is_as_none(lake, damage):
     evaluate(lake, now=at(MONTH))
-    Lake(lake).write_durably(sources.RECORD, damage.encode())
+    Lake(lake).write_durably(EVALUATED, damage.encode())
     assert silent(lake) == [SECOND]
 
 
