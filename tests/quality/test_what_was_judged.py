@@ -142,4 +142,5 @@ def test_a_table_of_which_a_file_is_gone_is_a_failed_expectation(lake, module):
     Path(file).unlink()
     result = next(one for one in check(lake, now=NOON).failed if one.expectation == "table_is_there")
     assert result.table == module.TABLE.path
-    assert result.observed == f"lacks 1 of its 1 files, such as {Path(file).name}"
+    lacks = f"{module.TABLE.path} lacks 1 of its 1 files, such as {Path(file).name}: restore it"
+    assert result.observed in (lacks, f"{lacks}, or start anew with `hwmark run --rebuild`")
