@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -20,6 +21,7 @@ from generators.brokerlogs.tailing.rounds import Round
 from generators.brokerlogs.tailing.session import IngestSession, ReadOptions, TailerFactory
 from generators.brokerlogs.tailing.summary import IngestSummary
 from generators.brokerlogs.tailing.windows import merge_sources, same_logs
+from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_round
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.roles import Held, RoleHeld, hold
@@ -35,7 +37,7 @@ _TOLD_AGAIN = (
 )
 
 
-class NothingToRead(ValueError):
+class NothingToRead(UsageError):
     """None of the paths holds a log that can be read."""
 
     def __init__(self, paths: Sequence[str | Path], messages: Sequence[str]) -> None:
@@ -59,14 +61,14 @@ def ingest_logs(
 
     With `follow` it reads until `stop` is set, and discovers logs that appear below `paths`; the path `-` is what comes
     through standard input, until that ends. `on_progress` is called with a line of text after each round. Raises
-    NothingToRead, or RoleHeld where another process reads a source.
+    UsageError, NothingToRead, or RoleHeld where another process reads a source.
     """
     options, stop, archives = options or ReadOptions(), stop or threading.Event(), Archives(follow=follow)
     paths = [archives.pipe(sys.stdin.buffer, wait=not follow) if str(path) == PIPE else path for path in paths]
     found = _discover(paths, options, archives)
     with ExitStack() as roles:
         ingest = _Ingest(TailerFactory(cluster, options, follow, stop), lake, storage_options, roles, archives)
-        found = ingest.with_stable_names(found)
+        found, missing = ingest.with_stable_names(found), len(found.missing)
         ingest.add_sources(found, found.sources)
         session = ingest.session
         rounds = (
@@ -81,7 +83,7 @@ def ingest_logs(
                 on_progress(session.progress())
             if stop.is_set():
                 break
-        return ingest.final_summary(paths)
+        return replace(ingest.final_summary(paths), missing=missing)
 
 
 class _Ingest:
@@ -181,6 +183,10 @@ def _discover(paths: Sequence[str | Path], options: ReadOptions, archives: Archi
     found = _found(paths, options, archives)
     if not found.sources:
         raise NothingToRead(paths, found.messages)
+    if found.mixed:
+        raise UsageError(
+            f"--source {options.source}: {found.mixed[0]}; give each broker's logs in a call with a name of its own"
+        )
     return found
 
 

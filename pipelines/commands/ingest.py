@@ -15,7 +15,8 @@ from pipelines.commands.stopping import until_stopped
 
 def ingest_logs(
     paths: Annotated[
-        list[Path], typer.Argument(metavar="PATH...", help="Log files, folders, archives, or - for a pipe.")
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Log files, folders, archives, or - for a pipe.", readable=False),
     ],
     cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
     lake: Lake = None,
@@ -68,5 +69,5 @@ def ingest_logs(
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
-    if summary.unread() or summary.left_out:
+    if summary.unread() or summary.left_out or summary.missing:
         raise typer.Exit(NOT_UNDERSTOOD)

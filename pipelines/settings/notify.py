@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import Annotated, Literal
-from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from pipelines.settings.values import STRICT, Reference, Seconds
+from pipelines.settings.values import STRICT, Reference, Seconds, Zone
 
 _NAME = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")
 
@@ -20,14 +19,6 @@ IDENTIFYING = {"alertname", "cluster", "alert_id", "incident", "severity", "owne
 def _public_url(value: str) -> str:
     if not re.fullmatch(r"https?://[^@\s]+", value):
         raise ValueError("write http://HOST:PORT or https://..., without a user or password in it")
-    return value
-
-
-def _zone(value: str) -> str:
-    try:
-        ZoneInfo(value)
-    except (ValueError, OSError):
-        raise ValueError("write a name of the time zone database, such as Europe/Berlin") from None
     return value
 
 
@@ -56,7 +47,7 @@ class Notify(_Section):
     """Where incidents, or alerts, are sent."""
 
     per: Literal["incident", "rule"] = "incident"
-    timezone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    timezone: Zone = "UTC"
     every: Seconds = 5.0
     hold: Seconds = 3600.0
     retry_max: Seconds = 600.0

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from pipelines.replication.rules import Rules
 from pipelines.settings.notify import Notify
-from pipelines.settings.values import STRICT, Reference, Seconds
+from pipelines.settings.values import STRICT, Reference, Seconds, Zone
 
 PREFIX = "HWMARK_"
 
@@ -67,7 +67,7 @@ class Ingest(_Section):
     """How broker logs are read."""
 
     pattern: str | None = None
-    timezone: str = "UTC"
+    timezone: Zone = "UTC"
     internal_topics: bool = True
     coalesce: bool = True
     layout: Literal["order", "buckets"] = "order"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from pipelines.errors import UsageError
 from pipelines.secret import REFERENCE
@@ -46,3 +48,15 @@ def _reference(value: str) -> str:
 IS_REFERENCE = AfterValidator(_reference)
 Reference = Annotated[str, IS_REFERENCE]
 """Where a secret stands: `env:NAME` or `file:PATH`; pipelines.secret reads it."""
+
+
+def _zone(value: str) -> str:
+    try:
+        ZoneInfo(value)
+    except (KeyError, ValueError, OSError):
+        raise PydanticCustomError("zone", "write a name of the time zone database, such as Europe/Berlin") from None
+    return value
+
+
+Zone = Annotated[str, AfterValidator(_zone)]
+"""The name of a time zone."""

@@ -52,6 +52,10 @@ class Discovery:
 
     sources: list[Source] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Those of the messages that say that nothing is at a path which was given."""
+    mixed: list[str] = field(default_factory=list)
+    """Logs of several brokers that have one name."""
 
 
 def discover(
@@ -69,13 +73,19 @@ def discover(
     """
     walk, found = PathWalk(paths, archives or Archives()), Discovery()
     by_id: dict[str, Source] = {}
+    brokers: dict[str, str] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
         for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
             if broker is not None and source.broker_id != -1:
                 own = file_name(f"{BY_BROKER}{broker}/{source.series.live}")
                 source = replace(source, source_id=own, broker_id=broker)
-            source_id = file_name(f"{name}/{source.series.live}") if name else source.source_id
+            own, source_id = source.source_id.rpartition("/")[0], source.source_id
+            if name:
+                source_id = file_name(f"{name}/{source.series.live}")
+                other = brokers.setdefault(source_id, own)
+                if own.startswith(BY_BROKER) and other.startswith(BY_BROKER) and own != other:
+                    found.mixed.append(f"{folder} is of {own}, other logs given are of {other}")
             unread, series = tuple(map(original, source.unread)), replace(source.series, zone=zone)
             source = replace(source, source_id=source_id, series=series, unread=unread)
             if first := by_id.get(source_id):
@@ -85,7 +95,8 @@ def discover(
         found.messages.append(reason)
         source = _nothing_but(path, original(reason))
         by_id.setdefault(source.source_id, source)
-    found.messages[:] = map(original, [*walk.messages, *found.messages])
+    found.missing[:] = map(original, walk.missing)
+    found.messages[:] = [*found.missing, *map(original, [*walk.messages, *found.messages])]
     found.sources.extend(by_id[source_id] for source_id in sorted(by_id))
     return found
 

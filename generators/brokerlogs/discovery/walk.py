@@ -11,6 +11,8 @@ from generators.brokerlogs.discovery.archives import Archives
 
 Identity = tuple[int, int]
 """Device and inode."""
+_OF_ROOT = "lost+found"
+"""A folder of each file system, which holds no logs."""
 
 
 class PathWalk:
@@ -27,8 +29,10 @@ class PathWalk:
         self.duplicates: dict[Path, dict[str, Path]] = {}
         """By folder the names of files that are read under another path, with that path."""
         self.messages: list[str] = []
+        self.missing: list[str] = []
+        """Messages on paths given where nothing is that can be read."""
         self.unread: dict[Path, str] = {}
-        """Messages on damaged archives."""
+        """Messages on damaged archives, and on folders that cannot be listed."""
         self._archives = archives
         self._seen: dict[Identity, Path] = {}
         self._named: dict[Path, set[str]] = {}
@@ -53,7 +57,7 @@ class PathWalk:
             elif os.path.isfile(path):
                 self._named.setdefault(path.parent, set()).add(path.name)
             else:
-                self.messages.append(f"{path}: {_why_no_file(path)}, left out")
+                self.missing.append(f"{path}: {_why_no_file(path)}, left out")
 
     def _folder(self, path: Path) -> list[Path]:
         """Add a folder; returns the folders in it."""
@@ -61,7 +65,8 @@ class PathWalk:
             original = self._seen.setdefault(_identity(path), path)
             entries = sorted(path.iterdir()) if original == path and path not in self.folders else []
         except OSError as error:
-            self.messages.append(f"{path}: cannot be read ({error.strerror}), left out")
+            if path.name != _OF_ROOT:
+                self.unread[path] = f"{path}: cannot be read ({error.strerror})"
             return []
         if original != path:
             self.messages.append(f"{path}: the same folder as {original}, read once")

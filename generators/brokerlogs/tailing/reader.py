@@ -277,7 +277,7 @@ class SeriesReader:
             self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
             if self._pending:
                 return True
-            self._torn = file.torn_line()
+            self._torn = b"" if file.bytes.damage else file.torn_line()
         before = next((one for one in entries if one.key == end), entry)
         if (
             not (older or before.live)

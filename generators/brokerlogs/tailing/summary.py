@@ -77,6 +77,8 @@ class IngestSummary:
     commits: int = 0
     broken: Counter[str] = field(default_factory=Counter)
     """Events that break the contract, by the rule."""
+    missing: int = 0
+    """Paths given where nothing is."""
 
     @property
     def events(self) -> int:

@@ -294,6 +294,17 @@ def test_a_file_of_which_only_a_part_can_be_read_is_unread_in_each_call_until_it
     assert (kinds["hw"], kinds["unread"], kinds["lost"]) == (390, 1, 1)
 
 
+def test_the_cut_line_at_the_end_of_a_damaged_file_is_missing_once(tmp_path: Path) -> None:
+    """It was a second `lost` row, of one line in an unknown layout."""
+    broker = Broker(tmp_path)
+    truncated_gzip(broker).rename(broker.logs / "replication.log.1.gz")
+    broker.live.write_text(advances("02:00:00", 4000, 4100))
+    broker.call()
+    (rows,) = broker.rows().values()
+    kinds = Counter(row["event_type"] for row in rows)
+    assert (kinds["unread"], kinds["lost"]) == (1, 1)
+
+
 @pytest.mark.parametrize("name", ["replication.log.1.gz", "replication.log.1.7z"])
 def test_a_file_that_cannot_be_read_is_missing_where_its_lines_would_be(name: str, tmp_path: Path) -> None:
     """It was told before the first line if the files before it were short, or it was packed: its time was covered."""

@@ -1,6 +1,9 @@
 """Which files are one log, in which order, and what is left aside."""
 
+import errno
 import gzip
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
 
@@ -11,6 +14,7 @@ from generators.brokerlogs.discovery.log_series import live_name
 from generators.brokerlogs.discovery.sources import discover
 from generators.brokerlogs.ingest import read_logs
 from pipelines.cli import app
+from pipelines.lake.bronze import read_events
 from tests.unit.ingest.plain_parser import lines
 
 LIVE = [
@@ -193,3 +197,74 @@ def test_a_call_that_leaves_a_file_unread_does_not_end_as_if_all_was_read(tmp_pa
     for _ in range(2):
         done = CliRunner().invoke(app, words)
         assert (done.exit_code, "server.log.1.zst" in done.stdout, "nothing new" in done.stdout) == (65, True, False)
+
+
+ISR_LINE = "[2026-11-20 10:00:00,000] INFO [Partition a-0 broker={}] ISR updated to 7 and version updated to 2 ({})\n"
+
+
+def broker_log(folder: Path, broker: int) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "server.log").write_text(ISR_LINE.format(broker, "kafka.cluster.Partition"))
+    return folder
+
+
+def ingest(lake: Path, *words: Path | str) -> tuple[int, str]:
+    """The status and what was printed."""
+    done = CliRunner().invoke(app, ["ingest", "logs", *map(str, words), "--cluster", "c", "--lake", str(lake)])
+    return done.exit_code, done.output + str(done.exception or "")
+
+
+def test_a_path_that_is_not_there_is_named_and_no_success(tmp_path: Path) -> None:
+    """As with grep, the others are read; a typing error ended with 0."""
+    there, typo = broker_log(tmp_path / "b1", 1), tmp_path / "b2"
+    for count in ("1 lines", "0 lines"):
+        status, said = ingest(tmp_path / "lake", there, typo)
+        assert (status, f"{typo}: there is no such file, left out" in said, count in said) == (65, True, True)
+    assert ingest(tmp_path / "lake", there)[0] == 0
+    assert {row["event_type"] for row in read_events(str(tmp_path / "lake")).to_pylist()} >= {"isr"}
+    assert "unread" not in read_events(str(tmp_path / "lake"))["event_type"].to_pylist()
+
+
+def test_paths_that_are_all_missing_are_wrong_usage(tmp_path: Path) -> None:
+    status, said = ingest(tmp_path / "lake", tmp_path / "typo")
+    assert (status, f"{tmp_path / 'typo'}: there is no such file" in said) == (2, True)
+    assert not (tmp_path / "lake").exists()
+
+
+def test_a_folder_without_rights_is_unread_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker's logs were read, with status 2."""
+    one, other, lake = broker_log(tmp_path / "b1", 1), broker_log(tmp_path / "b2", 2), tmp_path / "lake"
+    listed, reason = Path.iterdir, f"{other}: cannot be read (Permission denied)"
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path == other:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return listed(path)
+
+    with monkeypatch.context() as without:
+        without.setattr(Path, "iterdir", refuse)
+        without.setattr(os, "access", lambda path, *_, **__: Path(path) != other)
+        status, said = ingest(lake, one, other)
+        assert (status, reason in said) == (65, True)
+    rows = read_events(str(lake)).to_pylist()
+    assert {row["broker_id"] for row in rows if row["event_type"] == "isr"} == {1}
+    assert [row["detail"] for row in rows if row["event_type"] == "unread"] == [
+        f"{other}: cannot be read (Permission denied)"
+    ]
+    assert ingest(lake, one, other)[0] == 0
+    assert {row["broker_id"] for row in read_events(str(lake)).to_pylist() if row["event_type"] == "isr"} == {1, 2}
+
+
+def test_one_name_for_logs_of_several_brokers_is_refused(tmp_path: Path) -> None:
+    """Their lines were one source."""
+    one, other = broker_log(tmp_path / "b1", 1), broker_log(tmp_path / "b2", 2)
+    status, said = ingest(tmp_path / "lake", one, other, "--source", "prod")
+    assert (status, f"--source prod: {other} is of broker-2, other logs given are of broker-1" in said) == (2, True)
+    assert ingest(tmp_path / "lake", one, "--source", "prod")[0] == 0
+
+
+def test_an_unknown_time_zone_is_wrong_usage(tmp_path: Path) -> None:
+    status, said = ingest(tmp_path / "lake", broker_log(tmp_path / "b1", 1), "--timezone", "Nowhere/X")
+    assert (status, "timezone" in said, "Nowhere/X" in said) == (2, True, True)

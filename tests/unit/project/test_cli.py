@@ -125,9 +125,9 @@ def test_a_wrong_key_in_the_environment_is_status_2(monkeypatch):
     )
 
 
-def test_what_fails_is_one_line_and_status_1(tmp_path):
+def test_nothing_to_read_is_one_line_and_status_2(tmp_path):
     done = hwmark("ingest", "logs", str(tmp_path / "none.log"), "--cluster", "prod", "--lake", str(tmp_path / "lake"))
-    assert done.exit_code == 1
+    assert done.exit_code == 2
     assert done.output.startswith("hwmark: ")
     assert "none.log" in done.output
     assert done.output.count("\n") == 1
