@@ -19,7 +19,7 @@ from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
-from pipelines.alerting.outbox import Note, continued, kept, latest, news, not_covered, settled, written
+from pipelines.alerting.outbox import Note, continued, forgotten, kept, latest, news, not_covered, settled, written
 from pipelines.alerting.reading import MADE_ANEW, Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
@@ -165,6 +165,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         ]
         if carried := told_states(left, evidence["health"]):
             each, found, present = found_in(evidence | {"carried": carried})
+    present += [forgotten(one) for one in not_covered(stored, present) if _is_forgotten(one, seen)]
     present += kept(stored, present, lambda state: _not_known(state, seen, looked_at, judged, now))
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, _notes(seen, stored), now)
@@ -187,6 +188,12 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         clocks[key] = {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}
     carried = [*carried_states(found), *(row for row in before.carried if row["rule"] not in judged)]
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
+
+
+def _is_forgotten(state: AlertState, seen: Reading) -> bool:
+    """Whether nothing is there any more of the cluster of an alert, as far as all can be read."""
+    of_bronze = (c for name in ("reported", "backlog") for c in seen.evidence[name]["cluster"].to_pylist())
+    return state.labels.get("cluster", "") not in {"", *seen.clocks, *of_bronze} and not seen.blind
 
 
 def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:

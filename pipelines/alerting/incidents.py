@@ -78,9 +78,9 @@ def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: da
     for moment in sorted({*by_moment, *turns, now}):
         rows += _ended(opened, moment)
         opened = [one for one in opened if one.row is None or one.row.state != ENDED]
-        for state in by_moment.get(moment, ()):
-            _take(state, opened)
-        rows += [row for one in opened for row in (one.turn(moment, windows), one.was_over(moment)) if row]
+        changed = {id(_take(state, opened)) for state in by_moment.get(moment, ())}
+        of_moment = [one for one in opened if id(one) in changed or moment in turns]
+        rows += [row for one in of_moment for row in (one.turn(moment, windows), one.was_over(moment)) if row]
     return rows
 
 
@@ -92,7 +92,10 @@ def untold(
     So nothing is passed over that a clock set back, a window that was ended late or an earlier version dates before
     what is stored; an incident that is stored as open, and that no row of `ops/alerts` makes any more, ends.
     """
+    stored = list(stored)
     last = {row.incident_id: row for row in stored}
+    quiet = _quiet_until(stored)
+    states = [one for one in states if (one.written_at or _BEFORE) >= quiet.get(_cluster(one), _BEFORE)]
     now = max([now, *(row.written_at + timedelta(microseconds=1) for row in last.values())])
     computed, news = dict[str, Incident](), list[Incident]()
     for each in incidents(states, windows, now):
@@ -105,6 +108,25 @@ def untold(
     open_ones = (row for row in gone if last[row.incident_id].state != ENDED)
     differ = [row for row in (*computed.values(), *open_ones) if not _is_same(row, told[row.incident_id])]
     return [*news, *(replace(row, written_at=now) for row in differ)]
+
+
+def _quiet_until(stored: Iterable[Incident]) -> dict[str, datetime]:
+    """Return by cluster the last beginning of a stored incident before which all others had ended.
+
+    What `ops/alerts` got before that is of these alone. Incidents are computed anew from there on, not from the
+    beginning of the lake.
+    """
+    begun, ends = dict[str, Incident](), dict[str, datetime]()
+    for row in sorted(stored, key=lambda row: row.written_at):
+        begun.setdefault(row.incident_id, row)
+        ends[row.incident_id] = row.written_at if row.state == ENDED else _NEVER
+    quiet, busy_until = dict[str, datetime](), dict[str, datetime]()
+    for name, row in begun.items():
+        before = busy_until.get(row.cluster, _BEFORE)
+        if before < row.written_at:
+            quiet[row.cluster] = row.written_at
+        busy_until[row.cluster] = max(before, ends[name])
+    return quiet
 
 
 def _is_same(row: Incident, other: Incident) -> bool:
@@ -123,7 +145,7 @@ def from_arrow(rows: pa.Table) -> list[Incident]:
     return sorted(each.values(), key=lambda row: row.written_at)
 
 
-_BEFORE = datetime(1970, 1, 1, tzinfo=UTC)
+_BEFORE, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass
@@ -232,13 +254,14 @@ def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
     yield from (row for one in sorted(due, key=lambda one: one.well_since or by) if (row := one.end()))
 
 
-def _take(state: AlertState, opened: list[_Open]) -> None:
-    """Hands a state of an alert to the incident that it is of, or opens one; what never fired is of none."""
+def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
+    """Hand a state of an alert to the incident that it is of, or open one, and return it; None for one of none."""
     own = next((one for one in reversed(opened) if state.episode in one.members), None)
     if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
         own = _joined(state, opened) or _opened(state, opened)
     if own is not None:
         own.update(state)
+    return own
 
 
 def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, NOT_KNOWN, AlertState, Size
+from pipelines.alerting.state import END, FORGOTTEN, NOT_KNOWN, AlertState, Size
 
 HANDLED, WITHDRAWN = "handled", "withdrawn"
 
@@ -185,6 +185,12 @@ def kept(
         for state, words in reasons
         if words is not None
     ]
+
+
+def forgotten(state: AlertState) -> AlertState:
+    """The end of an alert of a cluster of which neither bronze nor gold has anything any more."""
+    words = f"{state.summary} (the cluster was forgotten)"
+    return replace(state, state="resolved", summary=words, labels={**state.labels, END: FORGOTTEN})
 
 
 def news(

@@ -18,6 +18,8 @@ _COMMA = ",\N{NO-BREAK SPACE}"
 _MORE = re.compile(r" and [\d,]+ more$")
 RECORDING_ENDED = "recording ended"
 """The END of what lasted as its recording ended."""
+FORGOTTEN = "forgotten"
+"""The END of what fired of a cluster of which neither bronze nor gold has anything any more."""
 NOT_KNOWN = "not known since"
 """The words in the summary of an alert that fires, if nothing shows whether it is over."""
 LABELLED = 100
@@ -25,7 +27,7 @@ LABELLED = 100
 Size = tuple[int | None, int | None, int]
 """Size of an alert: its partitions or sources, the offsets lost (both None if not told), and the falls."""
 END = "end"
-"""The label that says how an alert ended that did not end well: withdrawn, handled, or with its recording."""
+"""The label that says how an alert ended that did not end well: withdrawn, handled, with its recording, forgotten."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pipelines.alerting.incidents import ENDED, OPEN, Incident
 from pipelines.alerting.outbox import HANDLED, WITHDRAWN
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
-from pipelines.alerting.state import END, LABELLED, RECORDING_ENDED, AlertState
+from pipelines.alerting.state import END, FORGOTTEN, LABELLED, RECORDING_ENDED, AlertState
 from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.verdict import words
 
@@ -91,10 +91,11 @@ def _doubled(row: Incident, told: Incident) -> bool:
 
 
 def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:
-    """How an incident ended that did not end well: its recording did, a person said so, or it never was; else empty."""
+    """How an incident ended that did not end well: its recording did, a person said so, its cluster is gone, or it
+    never was; else empty."""
     ends = [one.labels.get(END, "") for one in alerts if not one.firing] if row.state == ENDED else []
     never_was = WITHDRAWN if ends and {*ends} == {WITHDRAWN} else ""
-    return next((end for end in ends if end in (RECORDING_ENDED, HANDLED)), never_was)
+    return next((end for end in ends if end in (RECORDING_ENDED, HANDLED, FORGOTTEN)), never_was)
 
 
 def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -> AlertState:

@@ -63,7 +63,7 @@ def coverage(record: ClusterRecord, first: datetime | None, judged_to: datetime)
     begins = {broker: max(first, stretches[0][0]) if first else stretches[0][0] for broker, stretches in known.items()}
     ends = {broker: _end(record, broker, stretches[-1][1], judged_to) for broker, stretches in known.items()}
     blank = {*read, *record.former} - {b for b, seen in record.terms.items() if seen} - {*record.unread_brokers}
-    holes = [*_unread(record), *_blank(blank), *_holes(known, begins, ends, judged_to)]
+    holes = [*_unread(record), *_blank(blank, record), *_holes(known, begins, ends, judged_to)]
     until = min(ends.values(), default=judged_to)
     until = until if until < judged_to - JOINT else judged_to
     return Covered(max(begins.values(), default=first), until, tuple(holes))
@@ -93,9 +93,10 @@ def _unread(record: ClusterRecord) -> Iterator[str]:
         )
 
 
-def _blank(brokers: set[int]) -> Iterator[str]:
+def _blank(brokers: set[int], record: ClusterRecord) -> Iterator[str]:
     if brokers:
-        yield f"starts of terms on {words.brokers(brokers)} could not be seen: lay state-change.log beside"
+        unless = "" if record.terms else ", unless retention took what told of them"
+        yield f"starts of terms on {words.brokers(brokers)} could not be seen: lay state-change.log beside{unless}"
 
 
 def _holes(

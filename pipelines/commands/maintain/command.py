@@ -47,7 +47,7 @@ def maintain(
     place = Lake(lake if "://" in lake else str(Path(lake).absolute()), options)
     with hold(lake, "maintain", options) as held:
         read, kept, under_way = version_read(place), recorded(place), begun(place)
-        looked = looked_until(place)
+        evaluated = evaluated_until(place)
         for name in tables():
             on_table(tables()[name].path)
             if not place.has_table(name):
@@ -60,9 +60,13 @@ def maintain(
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))
-            unseen = [f"{c} after {clock(at)}" for c, at in looked.items() if oldest is not None and at < oldest]
+            unseen = [
+                f"{c} after {clock(at)}" if at else c
+                for c, at in evaluated.items()
+                if oldest is not None and (at is None or at < oldest)
+            ]
             if name in LOOKED_AT and unseen and any(map(_ROWS.match, done)):
-                done.append(f"no `hwmark check` had looked at {listed(unseen)}")
+                done.append(f"no evaluation of the alerts had looked at {listed(unseen)}")
             if orphans := remove_orphans(place, name, kept.get(name, frozenset()), vacuum_hours, under_way):
                 done.append(f"{orphans} files that no commit named removed")
             yield f"{tables()[name].path}: " + ", ".join(done)
@@ -73,13 +77,16 @@ LOOKED_AT = {BRONZE, "partition_hw", "isr_changes", "replica_sync", "telemetry_g
 """The tables that grow old and that alert rules look at."""
 
 
-def looked_until(lake: Lake) -> dict[str, datetime]:
-    """Up to when (event time) the alerts were evaluated of each cluster that has something later, 1970 if they never
-    were."""
+def evaluated_until(lake: Lake) -> dict[str, datetime | None]:
+    """Up to when (event time) the alerts were evaluated, by `check`, `run` or `notify`, of each cluster that has
+    something later, None if they never were."""
     clocks, grace = last_step(lake).clocks.values(), timedelta(milliseconds=reconstruction(lake).grace_ms)
-    present = sorted(presents(lake).items())
-    each = {c: moment(min((one[c] for one in clocks if c in one), default=0)) for c, _ in present}
-    return {c: each[c] for c, at in present if each[c] + grace < at}
+    found = dict[str, datetime | None]()
+    for cluster, at in sorted(presents(lake).items()):
+        evaluated = min((moment(one[cluster]) for one in clocks if cluster in one), default=None)
+        if evaluated is None or evaluated + grace < at:
+            found[cluster] = evaluated
+    return found
 
 
 def version_read(lake: Lake) -> int | None:

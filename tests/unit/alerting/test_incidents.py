@@ -318,3 +318,14 @@ def test_groups_that_were_asked_stay_with_their_incident():
     assert untold([*stored, asked], [LOST], (), at(70)) == []
     (ended,) = untold([*stored, asked], [LOST, over(LOST, 80)], (), at(1_000))[-1:]
     assert (ended.state, ended.groups, ended.groups_asked) == (ENDED, ["billing"], at(60))
+
+
+def test_what_ended_before_the_last_incident_began_is_not_computed_anew(monkeypatch):
+    """20,000 rows of `ops/alerts` took 5 s at each evaluation."""
+    fired = [replace(again(OFFLINE, 1_000 * n), first_ts=at(1_000 * n)) for n in range(50)]
+    states = [row for n, one in enumerate(fired) for row in (one, over(one, 1_000 * n + 60))]
+    stored = untold([], states, (), at(60_000))
+    computed = []
+    monkeypatch.setattr("pipelines.alerting.incidents._take", lambda state, opened: computed.append(state))
+    untold(stored, [*states, again(OFFLINE, 60_001)], (), at(60_001))
+    assert computed[:-1] == [one for one in states if one.written_at >= at(49_000)]

@@ -8,6 +8,7 @@ import pytest
 from deltalake import DeltaTable
 
 from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.messages import status
 from pipelines.lake.lake import Lake
 from schemas import (
     alerts,
@@ -125,7 +126,25 @@ def test_a_source_is_forgotten_with_its_cluster(lake):
     assert told(evaluate(lake, now=at(900))) == [("stale_source", "firing")]
     for module in (replication_events, partition_health):
         shutil.rmtree(f"{lake}/{module.TABLE.path}")
-    assert told(evaluate(lake, now=at(901))) == [("stale_source", "resolved")]
+    (ended,) = evaluate(lake, now=at(901))
+    assert (status(ended), ended.summary.endswith(" (the cluster was forgotten)")) == ("FORGOTTEN", True)
+    assert evaluate(lake, now=at(902)) == []
+
+
+def test_a_loss_is_forgotten_with_its_cluster_and_was(lake):
+    """It was "found no more", as if it had never been."""
+    put(lake, hw_regressions, fall(0))
+    health(lake, 10)
+    events(lake, progress(10))
+    written_by_a_job(lake)
+    assert told(evaluate(lake, now=at(10))) == [("loss", "firing")]
+    for module in (hw_regressions, partition_health, replication_events):
+        put(lake, module, mode="overwrite")
+    (ended,) = evaluate(lake, now=at(20))
+    assert (status(ended), ended.labels["end"]) == ("FORGOTTEN", "forgotten")
+    put(lake, hw_regressions, fall(0))
+    health(lake, 30)
+    assert ("loss", "firing") not in told(evaluate(lake, now=at(30))), "a rebuild brings it back: it was told"
 
 
 def test_what_lasts_is_forgotten_with_its_cluster(lake):

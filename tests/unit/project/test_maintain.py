@@ -19,7 +19,7 @@ from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from schemas import minute_stats, tables
 from tests.unit.project.lakes import at, loss, write
 
-UNSEEN = "no `hwmark check` had looked at prod after 1970-01-01 00:00:00 UTC"
+UNSEEN = "no evaluation of the alerts had looked at prod"
 
 
 def lines(lake, **keep):

@@ -102,3 +102,9 @@ def test_where_the_assignment_is_not_known_a_loss_is_not_excluded():
 
 def test_stretches_a_minute_apart_are_one():
     assert join([(at(5), at(9)), (at(0), at(4)), (at(11), at(12))]) == ((at(0), at(9)), (at(11), at(12)))
+
+
+def test_where_retention_may_have_taken_all_that_told_it_is_said():
+    unless = ": lay state-change.log beside, unless retention took what told of them"
+    assert unless in told([], terms={})
+    assert unless not in told([])
