@@ -161,7 +161,7 @@ KEPT = [
     Kept(
         "a loss at level 0 where nothing is lost",
         TWO._replace(terms=3),
-        (0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 2),
+        (0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2),
         View(0),
     ),
 ]

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.replication import Facts, Reconstructor
 from tests.model.campaign import DRAWN
-from tests.model.compare import CRITICAL, Case, View, case
+from tests.model.compare import CRITICAL, Case, View, case, wrong
 from tests.model.histories import Path, Scope, drawn, every, play
 from tests.unit.replication.bronze import events_of
 
@@ -41,22 +41,69 @@ def _going_on(rows: Rows) -> Iterator[dict[str, Any]]:
             yield progress | {"ts": last_ts + ms * 1000, "source_seq": number + k, "seq": wide + k}
 
 
-def critical(*batches: Rows) -> set[tuple[str, int]]:
-    """(cluster, leader epoch) of the losses that are critical by their last revision."""
-    one, last = Reconstructor(), {}
+def said(*batches: Rows) -> dict[str, list[dict[str, Any]]]:
+    """The last revision of each finding by cluster."""
+    one, last = Reconstructor(), dict[tuple[str, str], dict[str, Any]]()
     for row in Facts.concat(
         [*(one.update(events_of(rows)) for rows in batches), one.finish()]
     ).hw_regressions.to_pylist():
         last[row["cluster"], row["regression_id"]] = row
-    return {(row["cluster"], row["leader_epoch"]) for row in last.values() if row["class"] in CRITICAL}
+    found = dict[str, list[dict[str, Any]]]()
+    for (cluster, _), row in last.items():
+        found.setdefault(cluster, []).append(row)
+    return found
+
+
+def critical(rows: dict[str, list[dict[str, Any]]]) -> set[tuple[str, int]]:
+    """(cluster, leader epoch) of the critical losses."""
+    return {
+        (cluster, row["leader_epoch"])
+        for cluster, found in rows.items()
+        for row in found
+        if row["class"] in CRITICAL and row["severity"] == "critical"
+    }
+
+
+def played_late(scope: Scope, view: View, numbers: range) -> list[tuple[Case, Rows, Rows]]:
+    """Of the histories of these numbers those with a loss, each log of each late in turn."""
+    paths = every(scope) if scope.terms == 2 else drawn(scope, Random(5))
+    paths = islice(paths, numbers.start, numbers.stop, numbers.step)
+    played = (case(f"h{k}", play(Path(path), scope), view) for k, path in zip(numbers, paths, strict=False))
+    return [variant for one in played if one.played.losses for variant in late_logs(one)]
+
+
+def weaker(late: list[tuple[Case, Rows, Rows]]) -> set[tuple[str, int]]:
+    """(cluster, leader epoch) of the losses that are critical only where no log is late."""
+    first, rest = ([row for one in late for row in one[part]] for part in (1, 2))
+    return critical(said([*first, *rest])) - critical(said(first, rest))
+
+
+def false(late: list[tuple[Case, Rows, Rows]]) -> list[tuple[str, str]]:
+    """What is called lost and is not, where a log is late."""
+    found = said(*([row for one in late for row in one[part]] for part in (1, 2)))
+    return [(one.name, text) for one, *_ in late for text in wrong(one, found.get(one.name, [])) if "false" in text]
+
+
+FOUND = [
+    pytest.param(DRAWN[0], View(3), 1980, id="a HW stored before a resumption of its epoch was told"),
+    pytest.param(DRAWN[0], View(0), 1980, id="a HW that may be of another term beside a smaller one that counts"),
+    pytest.param(DRAWN[0], View(0), 1048, id="a HW stored by two brokers, one of which proves its term"),
+    pytest.param(DRAWN[0], View(3), 432, id="a HW stored before a resumption that was told earlier"),
+    pytest.param(DRAWN[2], View(3), 1648, id="a HW stored in an epoch that was announced only"),
+    pytest.param(DRAWN[2], View(2), 1584, id="a replica of which the leader knows no LEO has not fetched"),
+]
+
+
+@pytest.mark.parametrize(("scope", "view", "number"), FOUND)
+def test_late_logs_that_once_made_a_loss_weaker_or_false(scope: Scope, view: View, number: int):
+    late = played_late(scope, view, range(number, number + 1))
+    assert late
+    assert (weaker(late), false(late)) == (set(), [])
 
 
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("view", [View(3), View(0)], ids=str)
 @pytest.mark.parametrize("scope", [Scope(2, 2), DRAWN[0], DRAWN[2]], ids=lambda scope: f"{scope.brokers}-{scope.terms}")
-def test_a_loss_is_critical_though_the_log_that_shows_it_comes_late(scope: Scope, view: View):
-    paths = every(scope) if scope.terms == 2 else drawn(scope, Random(5))
-    played = (case(f"h{k}", play(Path(path), scope), view) for k, path in enumerate(islice(paths, 0, 2400, 60)))
-    late = [variant for one in played if one.played.losses for variant in late_logs(one)]
-    first, rest = ([row for one in late for row in one[part]] for part in (1, 2))
-    assert critical([*first, *rest]) - critical(first, rest) == set()
+def test_a_loss_is_critical_and_true_though_the_log_that_shows_it_comes_late(scope: Scope, view: View):
+    late = played_late(scope, view, range(0, 2400, 60))
+    assert (weaker(late), false(late)) == (set(), [])

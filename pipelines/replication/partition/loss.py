@@ -77,6 +77,7 @@ def judge(
     verdicts: list[Verdict | None] = []
     marks: list[CommittedMark] = []
     mark, previous = terms.base, terms.folded_term
+    certain = mark  # without the stored HWs that may be of another term
     for term, successor in zip(terms.terms, [*terms.terms[1:], None], strict=False):
         replaced = term.unclean and not term.sampled  # samples may have missed that its leader had joined the ISR
         least = LeastStart(term.start_offset, term.epoch, True)
@@ -84,9 +85,20 @@ def judge(
             least = terms.least_start_since(term, as_of, lookup)
         if term.across_seam and mark.epoch == term.epoch:
             least = LeastStart(None, term.epoch, False)
-        verdicts.append(_verdict(terms, term, previous, mark, least))
+        verdict = _verdict(terms, term, previous, mark, least)
+        if verdict is not None and verdict.proof == "unproven" and certain != mark:
+            smaller = _verdict(terms, term, previous, certain, least)
+            verdict = smaller if smaller is not None and smaller.lost_to and smaller.proof != "unproven" else verdict
+        verdicts.append(verdict)
         told_to_its_end = (successor is None and not all_over) or bool(term.whole)
-        mark = _mark_after(term, mark, least.offset, term.summary_as_of(as_of, lookup), told_to_its_end)
+        summary = term.summary_as_of(as_of, lookup)
+        after = _mark_after(term, mark, least.offset, summary, told_to_its_end)
+        doubtful = term.stored_behind_gap or term.stored_in_epoch is not None
+        if doubtful or certain != mark:
+            certain = _mark_after(term, certain, least.offset, summary, told_to_its_end, doubted=doubtful)
+        else:
+            certain = after
+        mark = after
         marks.append(mark)
         previous = term
     return verdicts, marks
@@ -206,7 +218,13 @@ def _certain_hw(term: Term, summary: TermSummary) -> int | None:
 
 
 def _mark_after(
-    term: Term, mark: CommittedMark, start: int | None, summary: TermSummary, told_to_its_end: bool
+    term: Term,
+    mark: CommittedMark,
+    start: int | None,
+    summary: TermSummary,
+    told_to_its_end: bool,
+    *,
+    doubted: bool = False,
 ) -> CommittedMark:
     """Hmax at the end of a term: without what it lost, with what it committed; `start` is the least since its leader
     last took part, `told_to_its_end`: a power failure cuts a leader's log file like its data.
@@ -244,10 +262,12 @@ def _mark_after(
         confirmed = term.stored_hw is not None and term.stored_hw >= summary.cut_off  # by a second witness
         after.exact, after.bound, after.leo = after.exact and confirmed, None, max(summary.cut_off, after.leo or 0)
     if term.stored_hw is not None and (after.offset is None or term.stored_hw > after.offset):
-        after.offset, after.by, after.exact = term.stored_hw, term.stored_by or "stored", False
+        after.exact = False
         after.bound = None if after.bound is not None and after.bound < term.stored_hw else after.bound
-        after.behind_gap, after.unreported_epoch = term.stored_behind_gap, term.stored_in_epoch
-        after.epoch, after.broker_id = term.epoch, term.broker_id
+        if not doubted:
+            after.offset, after.by = term.stored_hw, term.stored_by or "stored"
+            after.behind_gap, after.unreported_epoch = term.stored_behind_gap, term.stored_in_epoch
+            after.epoch, after.broker_id = term.epoch, term.broker_id
     if term.across_seam:
         after.exact, after.bound = False, None
     return after

@@ -38,6 +38,7 @@ class StoredHw:
     broker_id: int
     hw: int
     by: str
+    ts: int
     behind_gap: bool = False
     unreported_epoch: int | None = None
 
@@ -77,7 +78,8 @@ def attribute_stored_hw(
     if hw is not None:
         doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
         doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
-        _store(terms, key, StoredHw(event.broker_id, hw, by, doubtful))
+        followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
+        _store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed))
     return key
 
 
@@ -127,9 +129,12 @@ def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: 
 def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
     """Counts a HW for a term, or for those that are folded away."""
     term, folded = terms.at(key), terms.folded_term
-    if term is not None and stored.hw > (-1 if term.stored_hw is None else term.stored_hw):
+    known = -1 if term is None or term.stored_hw is None else term.stored_hw
+    settles = term is not None and term.stored_behind_gap and not stored.behind_gap
+    if term is not None and (stored.hw > known or (stored.hw == known and settles)):
         term.stored_hw, term.stored_by = stored.hw, stored.by
         term.stored_behind_gap, term.stored_in_epoch = stored.behind_gap, stored.unreported_epoch
+        term.stored_at = stored.ts
     if term is None and folded is not None and terms.since.get(stored.broker_id, 0) is None:
         before, terms.base = terms.base, raised(terms.base, stored.hw, stored.by, folded)
         if terms.base is not before:
@@ -141,11 +146,12 @@ def attribute_pending(terms: Terms, at: int, lookup: TermLookup) -> bool:
     ready = [p for p in terms.pending_hws if p.due <= at or terms.last_of_epoch(p.epoch) is not None]
     terms.pending_hws = [p for p in terms.pending_hws if p not in ready]
     for pending in ready:
-        term, broker_id = terms.last_of_epoch(pending.epoch), pending.broker_id
+        ts, broker_id = pending.due - CONFIRMATION_US, pending.broker_id
+        term = next(iter(terms.begun_in_epoch(pending.epoch, ts)), None)
         took_part = term is not None and (pending.moved or terms.fetched(term, broker_id, at, lookup))
         key = term.key if term is not None and took_part else pending.last_term
-        unreported_epoch = pending.epoch if term is None else None
-        stored = StoredHw(broker_id, pending.hw, f"{STORED_BY}{broker_id}", unreported_epoch=unreported_epoch)
+        unreported_epoch = None if terms.has_begun(pending.epoch) else pending.epoch
+        stored = StoredHw(broker_id, pending.hw, f"{STORED_BY}{broker_id}", ts, unreported_epoch=unreported_epoch)
         _store(terms, key, stored)
     return bool(ready)
 
@@ -189,11 +195,12 @@ def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> boo
 def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup) -> None:
     """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch, which may have
     lost it since if it is known to have had it before it started again."""
-    of_epoch = [t for t in terms.terms if t.epoch == event.leader_epoch]
+    of_epoch = [] if event.leader_epoch is None else terms.begun_in_epoch(event.leader_epoch, event.ts)[::-1]
     if of_epoch and event.hw is not None:
         hws = ((t, t.summary_as_of(event.ts, lookup).hmax) for t in of_epoch)
         term = next((t for t, hw in hws if hw is not None and hw >= event.hw), of_epoch[-1])
-        _store(terms, term.key, StoredHw(event.broker_id, event.hw, f"reported by follower {event.broker_id}"))
+        by = f"reported by follower {event.broker_id}"
+        _store(terms, term.key, StoredHw(event.broker_id, event.hw, by, event.ts))
 
 
 def count_hws_of_before(terms: Terms) -> bool:

@@ -35,9 +35,10 @@ class Term(Persisted):
     """One term. `start_ts` is None while only an unclean election has announced it.
 
     `stored_hw`: the largest HW of this term that a broker reports when it next starts; `stored_by`: which broker, in
-    words; `stored_behind_gap`: telemetry of that broker is missing before its start, so the HW may be one of a later
-    term; `stored_in_epoch`: the leader epoch the HW is of, where no leader reported that epoch's start in time.
-    `returned_leo`: the LEO with which its leader comes back. `has_gap`: telemetry of its leader is missing in it;
+    words; `stored_at`: when; `stored_behind_gap`: telemetry of that broker is missing before its start, or a resumption
+    was told late, so the HW may be one of a later term; `stored_in_epoch`: the leader epoch the HW is of, where no
+    leader reported that epoch's start in time. `returned_leo`: the LEO with which its leader comes back. `has_gap`:
+    telemetry of its leader is missing in it;
     `gap_at_start`: as the term was judged; `behind_gap`: missing before it, with no earlier event of that broker.
     `summary`: what the kernel knew of it when it was judged to be over, its HWs up to `summary_at`; `over`: its leader
     does nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text.
@@ -85,6 +86,7 @@ class Term(Persisted):
     perhaps: frozenset[int] = frozenset()
     across_seam: bool = False
     restarted: int = 0
+    stored_at: int = 0
 
     @property
     def key(self) -> TermKey:
@@ -244,7 +246,21 @@ class Terms(Persisted):
         term.topic_id = event.topic_id or topic_id
         if (epoch, event.leo, len(self.terms), self.folded_term) == (0, 0, 1, None):
             self.created = event.ts
+        self._pass_on_stored_hw(term)
         return term
+
+    def _pass_on_stored_hw(self, resumed: Term) -> None:
+        """Counts a HW that was stored after a term resumed for that one, where its start is told later than the HW: the
+        broker may have it from either, so that it proves nothing."""
+        before = self.at((resumed.epoch, resumed.ordinal - 1))
+        if before is not None and before.stored_at > resumed.ts:
+            resumed.stored_hw, resumed.stored_by, resumed.stored_at = (
+                before.stored_hw,
+                before.stored_by,
+                before.stored_at,
+            )
+            resumed.stored_behind_gap, resumed.stored_in_epoch = True, before.stored_in_epoch
+            before.stored_hw, before.stored_by, before.stored_at = None, None, 0
 
     def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:
         """A term of which only the leader and the epoch are known yet, in its place by epoch."""
@@ -258,6 +274,15 @@ class Terms(Persisted):
     def last_of_epoch(self, epoch: int) -> Term | None:
         """The last term of an epoch."""
         return next((t for t in reversed(self.terms) if t.epoch == epoch), None)
+
+    def begun_in_epoch(self, epoch: int, ts: int) -> list[Term]:
+        """The terms of an epoch without those that resumed it after a time, the newest first."""
+        return [t for t in reversed(self.terms) if t.epoch == epoch and (t.ordinal == 0 or t.ts <= ts)]
+
+    def has_begun(self, epoch: int) -> bool:
+        """Whether a leader has reported its start in this epoch, or may have in one that is folded away."""
+        of_epoch = self.first_of_epoch(epoch)
+        return self.is_folded(epoch + 1) if of_epoch is None else of_epoch.start_ts is not None
 
     def first_of_epoch(self, epoch: int) -> Term | None:
         """The first term of an epoch, which an election began; later ones are resumptions."""
@@ -337,10 +362,11 @@ class Terms(Persisted):
         if position is None:
             return None
         if position.led:  # its own start as a follower may be missing, in terms that are over
-            over = [t for t in self.terms[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
+            known = [t for t in self.terms if t.ts <= event.ts]
+            over = [t for t in known[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
             fetched = next((t.key for t in reversed(over) if self.fetched(t, broker, event.ts, lookup)), None)
             return fetched or position.last_term
-        of_epoch = [t for t in reversed(self.terms) if t.epoch == position.epoch]
+        of_epoch = self.begun_in_epoch(position.epoch, event.ts)
         grew = position.leo is not None and event.leo is not None and event.leo > position.leo
         term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
         if term is None and of_epoch and (grew or broker in joined):

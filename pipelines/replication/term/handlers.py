@@ -156,7 +156,7 @@ def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
     if leader_leo != NULL:
         lane.unknown_leos &= ~(1 << own_slot(term))
     replica.leo = leo
-    if seldom(replica.first_fetch == NEVER):
+    if seldom(replica.first_fetch == NEVER) and leo >= 0:  # -1: it has not fetched yet
         note_first_fetches(term, 1 << slot)
     if is_fetch:
         on_fetched(term, slot, leo, leader_leo if leader_leo != NULL else lane.leader_leo, now)
