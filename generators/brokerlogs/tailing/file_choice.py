@@ -47,6 +47,8 @@ class FileChoice:
         self.located = self.blocked = self._has_rest = False
         self.begun = position.begun if position and only is not None else 0
         """How many of `only` were begun, or are gone."""
+        self._emptied: Identity | None = None
+        """The file that lost the content which it had when it was read."""
         self._last_older: Identity | None = None
         """The file with which the older lines end that were found last."""
 
@@ -54,6 +56,16 @@ class FileChoice:
         """Choose among the files that are not known: what followed the line told last is gone."""
         self.end = None
         self.examined.clear()
+
+    def forget(self, key: Identity) -> None:
+        """Note that a file has other content now."""
+        if self.seen.pop(key, None) is not None:
+            self._emptied = key
+
+    def take_emptied(self, entry: Entry) -> bool:
+        """Return True if this is the file with the line told last, which has other content now; said once."""
+        emptied, self._emptied = self._emptied, None if self._emptied == entry.key else self._emptied
+        return emptied == entry.key
 
     def locate(self, entries: Sequence[Entry], file: OpenFile | None) -> None:
         """Look for the file with the line told last; `file` is the open one."""
@@ -121,7 +133,7 @@ class FileChoice:
         if not self.located and self._has_rest:
             self.end, self._has_rest = _NOWHERE, False
             return True
-        if self._next_only() is None or any(map(self._is_next_only, entries)):
+        if self._next_only() is None or any(map(self._still_is_next_only, entries)):
             return False
         self.begun += 1
         return True
@@ -146,8 +158,8 @@ class FileChoice:
     def _next_only(self) -> Identity | None:
         return self._only[self.begun][:2] if self._only and self.begun < len(self._only) else None
 
-    def _is_next_only(self, entry: Entry) -> bool:
-        """Whether this is the next of `only`, and not another file with its inode."""
+    def _still_is_next_only(self, entry: Entry) -> bool:
+        """Whether this is the next of `only`: its end is read, as another file may have its inode."""
         if self._only is None or entry.key != self._next_only():
             return False
         seen, data = self._only[self.begun].seen, LogBytes(entry.path)
@@ -165,7 +177,7 @@ class FileChoice:
         data = LogBytes(entry.path) if seen and not waits else None
         if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
             return True
-        self.seen.pop(entry.key, None)
+        self.forget(entry.key)
         self.end = _NOWHERE
         return False
 
@@ -190,7 +202,7 @@ class FileChoice:
         elif self._only is None:
             offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
             yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
-        yield from ((entry, False) for entry in entries if self._is_next_only(entry))
+        yield from ((entry, False) for entry in entries if self._still_is_next_only(entry))
 
     def _is_unknown(self, entry: Entry) -> bool:
         examined = self.examined.get(entry.key)

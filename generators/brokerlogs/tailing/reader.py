@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
 from generators.brokerlogs.tailing.file_choice import FileChoice
-from generators.brokerlogs.tailing.open_file import OpenFile, line_number
+from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, line_number
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
+from generators.brokerlogs.tailing.seams import hole_before, missing_files, place
 from generators.brokerlogs.tailing.told_lines import (
     Digests,
     Run,
@@ -55,6 +57,8 @@ class SeriesReader:
         self._pending = self._torn = b""
         """Bytes read already of the open file, and the torn last line of the file before it."""
         self._missing: str | None = None
+        self._known: dict[Identity, tuple[Seen, Run]] = {}
+        """How far files were read all lines of which were told, and where on these they ended: copies grow, too."""
         self._hole: str | None = None
         """Why lines may be missing before the open file if it begins with lines that were never told."""
         self._has_told = False
@@ -138,7 +142,7 @@ class SeriesReader:
                 if file.bytes.error:
                     self._files.failures.add(file.entry.key, file.bytes.error)
                 else:
-                    self._files.seen.pop(file.entry.key, None)
+                    self._files.forget(file.entry.key)
                 self._file = None
             elif not data:
                 if lines := self._fresh(file, file.last_lines(), ended=True):
@@ -227,8 +231,11 @@ class SeriesReader:
             return
         files.begin(key)
         if self._only is not None and self._has_told and run is None and file.entry.live:
-            self._missing = self._missing or f"nothing shows what follows {_place(file.entry)}"
+            self._missing = self._missing or f"nothing shows what follows {place(file.entry)}"
+        ends = Run(0, 0, self.mine, self.mine.count) if run is None and self._has_told else run
         self._has_told = False
+        if ends is not None and not file.never_told:
+            self._known[key] = seen, ends
         if file.bytes.damage and files.seen.get(key) != seen:
             self._missing = self._missing or file.bytes.damage
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
@@ -272,29 +279,27 @@ class SeriesReader:
 
     def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool, listed: bool = True) -> bool:
         """Open a file, once all of the one before is read; True. Not `listed` just now, another may have its name."""
-        file, end = self._file, self._files.end
+        files, file, end = self._files, self._file, self._files.end
         if file and not older and file.entry.key == end != entry.key:
             self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
             if self._pending:
                 return True
             self._torn = b"" if file.bytes.damage else file.torn_line()
         before = next((one for one in entries if one.key == end), entry)
-        if (
-            not (older or before.live)
-            and min(before.number, entry.number) >= 0
-            and abs(before.number - entry.number) > 1
-        ):
-            self._missing = self._missing or f"the files between {before.path.name} and {entry.path.name} are gone"
-        self._hole = (
-            None
-            if _is_next(before, entry, entries)
-            else (f"nothing shows that {_place(entry)} follows {_place(before)}")
-        )
+        self._hole = hole_before(before, entry, entries)
+        if not older:
+            self._missing = self._missing or missing_files(before, entry)
+        if not older and files.take_emptied(entry) and self._number < 0:  # numbers show themselves if some are missing
+            self._missing = self._missing or f"{place(entry)} was emptied in place, what was written last is not known"
         seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
         offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
         if self._only and end is None:
             offset = next((only.begin for only in self._only if only[:2] == entry.key), 0)
-        opened = OpenFile(entry, offset, older=older, limits=limits, stop=self._stop)
+        known = self._known.pop(entry.key, None) if limits and not self._only else None
+        if known and not holds(entry, known[0], LogBytes(entry.path)):
+            known = None
+        opened = OpenFile(entry, known[0].offset if known else offset, older=older, limits=limits, stop=self._stop)
+        opened.run = known[1] if known else None
         if not listed and not opened.is_listed_as(entry):
             self.series.listing.forget()
             return True
@@ -315,13 +320,3 @@ class SeriesReader:
             return False
         self.forget_end()
         return self._advance(limit)
-
-
-def _is_next(before: Entry, entry: Entry, entries: Sequence[Entry]) -> bool:
-    """Whether names show that a file follows: the one before it is rotated, or a rotated one of its folder is there."""
-    folder, earlier = entry.path.parent, entries[: entries.index(entry)]
-    return not before.live or before == entry or any(one.path.parent == folder and not one.live for one in earlier)
-
-
-def _place(entry: Entry) -> str:
-    return printable(str(entry.path))

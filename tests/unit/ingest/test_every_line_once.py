@@ -11,6 +11,8 @@ import pytest
 
 from generators.brokerlogs.discovery import log_file
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
+from generators.brokerlogs.discovery.heads import SNIFF
+from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.failures import Failures
 from generators.brokerlogs.tailing.read_position import PositionLost
@@ -480,3 +482,52 @@ def test_a_position_forgets_files_that_are_no_more(tmp_path: Path, monkeypatch: 
     assert rest(reader) == b""
     assert reader.read_position
     assert len(reader.read_position.seen) <= 2 + 3 + 1
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize(("form", "said"), [("{}|t|INFO|a.Logger|line {}\n", 1), ("{}|t|INFO|a.Logger|{}|x\n", 0)])
+def test_what_was_written_between_a_copy_and_the_truncation_is_missing(
+    tmp_path: Path, form: str, said: int, restart: bool
+) -> None:
+    """logrotate's `copytruncate`: nothing but the numbers of lines shows if some were. It was told as if none were."""
+
+    def lines(*numbers: int) -> str:
+        return "".join(form.format(1_700_000_000_000 + k, k) for k in numbers)
+
+    live = tmp_path / "rep.log"
+    live.write_text(lines(0, 1, 2))
+    reader = reader_of(tmp_path)
+    told, reasons = [read_with_older(reader)[0]], list[str]()
+    shutil.copy(live, tmp_path / "rep.log.1")  # and then lines 3 and 4 are written
+    for content in ("", lines(5), lines(5, 6)):
+        with live.open("r+") as file:
+            file.truncate(0 if not content else None)
+            file.write(content)
+        reader = restarted(reader) if restart else reader
+        told += read_with_older(reader)[:1]
+        reasons += filter(None, [reader.missing()])
+    assert b"".join(told).decode() == lines(0, 1, 2, 5, 6)
+    assert len(reasons) == said
+
+
+def test_a_copy_that_grows_is_read_on_where_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was read whole at each change."""
+    log = [b"%d|t|INFO|a.Logger|line %d %s\n" % (1_700_000_000_000 + k, k, b"x" * 50) for k in range(3000)]
+    live, copy, read = tmp_path / "rep.log", tmp_path / "rep.log-20261125", list[int]()
+    live.write_bytes(b"".join(log[:2000]))
+    copy.write_bytes(b"".join(log[:2000]))
+    reader, read_bytes = reader_of(tmp_path), LogBytes.read
+    told = read_with_older(reader)[0]
+
+    def count_bytes(data: LogBytes, limit: int) -> bytes:
+        some = read_bytes(data, limit)
+        read.append(len(some) if limit != SNIFF else 0)
+        return some
+
+    monkeypatch.setattr(LogBytes, "read", count_bytes)
+    for count in (2001, 2500, 2501, 3000):
+        live.write_bytes(b"".join(log[:count]))
+        copy.write_bytes(b"".join(log[:count]))
+        told += read_with_older(reader, 1 << 17)[0]
+    assert told == b"".join(log)
+    assert sum(read) == 2 * len(b"".join(log[2000:]))

@@ -1,0 +1,31 @@
+"""What the names of two files show of the lines between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from generators.brokerlogs.discovery.log_series import Entry
+from pipelines.printable import printable
+
+
+def missing_files(before: Entry, entry: Entry) -> str | None:
+    """Return that files between these two are gone, None if their numbers show no gap."""
+    if before.live or min(before.number, entry.number) < 0 or abs(before.number - entry.number) <= 1:
+        return None
+    return f"the files between {before.path.name} and {entry.path.name} are gone"
+
+
+def hole_before(before: Entry, entry: Entry, entries: Sequence[Entry]) -> str | None:
+    """Return that nothing shows that a file follows the one before it in `entries`, None if names do.
+
+    They do if the one before it is rotated, or a rotated one of its own folder comes before it.
+    """
+    folder, earlier = entry.path.parent, entries[: entries.index(entry)]
+    if not before.live or before == entry or any(one.path.parent == folder and not one.live for one in earlier):
+        return None
+    return f"nothing shows that {place(entry)} follows {place(before)}"
+
+
+def place(entry: Entry) -> str:
+    """Return where a file is, as it may be printed."""
+    return printable(str(entry.path))
