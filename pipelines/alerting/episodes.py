@@ -37,7 +37,7 @@ def episodes(
         names[state.alert_id][microseconds(state.first_ts)] = state
     for key, same in groupby(sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item)), _key):
         own = names[alert_id(*key)]
-        for run in list(_runs(same, own)):
+        for run in list(_overlapping(same, own)):
             before = next((own.pop(c.first) for c in run if c.first in own), None)
             marks.append((_kin(*key[:3]), min(c.first for c in run), run, before))
     for first, state in (item for own in names.values() for item in own.items()):
@@ -63,7 +63,7 @@ def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
     return rule, cluster, cause if RULES[rule].about is About.SOURCES else ""
 
 
-def _runs(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
+def _overlapping(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
     """Yield runs of conditions that overlap in time, or that were told as one.
 
     Args:

@@ -33,8 +33,8 @@ from pipelines.verdict import words
 from schemas import incidents
 
 _log = logging.getLogger("hwmark.alerting")
-GONE_BACK_S = 60
-"""By so much the present of a cluster is before what was evaluated only in a lake whose tables were restored."""
+RESTORED_S = 60
+"""Tables were restored from a backup if a cluster's present is so many seconds before what was evaluated of it."""
 OF_ANOTHER_S = 3_600
 """For so long a rule that is off here is taken to be judged by another evaluator, with settings of its own."""
 
@@ -225,7 +225,7 @@ def _not_known(
         off = f"{since}: the rule is off; `{shlex.join(note)}` ends it"
         return off if seen.clocks.get(cluster, microseconds(now)) > at + OF_ANOTHER_S * SECOND else ""
     clock = seen.clocks.get(cluster)
-    if clock and {*needs} & {*MADE_ANEW} and max(at, microseconds(state.first_ts)) > clock + GONE_BACK_S * SECOND:
+    if clock and {*needs} & {*MADE_ANEW} and max(at, microseconds(state.first_ts)) > clock + RESTORED_S * SECOND:
         return f"{since}: silver is of {words.clock(moment(clock))}, as after a restore"
     if {"disagreements", "gaps"} & set(needs) and state.first_ts < seen.kept_from.get(cluster, state.first_ts):
         return f"{since}: its rows are not kept any more"
@@ -245,7 +245,7 @@ def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
     several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}
     several.update(seen.alerts_of)
     return [
-        (None if row["incident_id"] else row["cluster"], alert, row["text"], row["written_at"])
+        Note(None if row["incident_id"] else row["cluster"], alert, row["text"], row["written_at"])
         for row in rows
         for alert in several.get(row["incident_id"], [row["incident_id"]])
         if row["incident_id"] not in several or alert in ended_by_people

@@ -258,13 +258,13 @@ def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
     """Hand a state of an alert to the incident that it is of, or open one, and return it; None for one of none."""
     own = next((one for one in reversed(opened) if state.episode in one.members), None)
     if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
-        own = _joined(state, opened) or _opened(state, opened)
+        own = _find_to_join(state, opened) or _open(state, opened)
     if own is not None:
         own.update(state)
     return own
 
 
-def _joined(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
+def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
     """Return the incident that had the alert, or else shares a broker or partition, or else began about then."""
     cluster, brokers, partitions = _cluster(state), brokers_of(state), _partitions(state)
     shares = near = None
@@ -287,7 +287,7 @@ def _partitions(state: AlertState) -> set[str]:
     return state.names if "partitions" in state.labels else set()
 
 
-def _opened(state: AlertState, opened: list[_Open]) -> _Open:
+def _open(state: AlertState, opened: list[_Open]) -> _Open:
     cluster = _cluster(state)
     names = _partitions(state)
     linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
-from pipelines.alerting.rule import About
+from pipelines.alerting.rule import About, OccurrenceSettings
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import END, FORGOTTEN, NOT_KNOWN, AlertState, Size
 
@@ -84,7 +85,7 @@ def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> li
     there = {state.episode for state in states}
     left = {s.alert_id: s for s in known.values() if s.firing and s.episode not in there}
     for state in states:
-        if state.episode not in known and any(_is_part(state, one) for one in known.values()):
+        if state.episode not in known and any(_was_told_within(state, one) for one in known.values()):
             continue
         if state.episode not in known and (before := left.pop(state.alert_id, None)):
             again = RULES[state.rule].about is About.SOURCES and state.first_ts > before.last_ts
@@ -93,7 +94,7 @@ def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> li
     return found
 
 
-def _is_part(state: AlertState, whole: AlertState) -> bool:
+def _was_told_within(state: AlertState, whole: AlertState) -> bool:
     """Whether the state is part of an episode that was told as over.
 
     One of the same partitions and time is, whatever its name: who was missing is known otherwise after a topic is gone.
@@ -126,9 +127,13 @@ def is_dealt_with(
     return up_to is not None and reported_to <= up_to
 
 
-Note = tuple[str | None, str, str, datetime]
-"""The cluster of an alert that a person says is handled (None: its id says which), its id, the words, and when it was
-said."""
+class Note(NamedTuple):
+    """What a person says is handled: an alert, and its cluster (None: the id says which)."""
+
+    cluster: str | None
+    alert_id: str
+    text: str
+    written_at: datetime
 
 
 def settled(
@@ -140,7 +145,8 @@ def settled(
 ) -> list[AlertState]:
     """Return the states with losses expired and handled alerts ended.
 
-    An alert that is about more than was told fires again, and so does one that was withdrawn meanwhile.
+    An alert that is about more than was told fires again, and so does one that was withdrawn meanwhile. What happened
+    once, and was told as over, stays so though another evaluator would have it fire for longer.
 
     Args:
         lasts_s: by rule, for how many seconds after it was told a loss fires.
@@ -155,16 +161,18 @@ def settled(
             return state
         if before.last.labels.get(END) == HANDLED:
             return _handled(state, before.last.summary)
-        if words := [text for c, alert, text, at in handled if at >= before.at and _is_about(state, c, alert)]:
-            return _handled(state, f"{state.summary}; {HANDLED}: {words[-1]}")
-        over = lasts is not None and (not before.last.firing or now >= before.at + timedelta(seconds=lasts))
-        return replace(state, state="resolved") if over else state
+        if notes := [note for note in handled if note.written_at >= before.at and _is_about(state, note)]:
+            return _handled(state, f"{state.summary}; {HANDLED}: {notes[-1].text}")
+        over = lasts is not None and now >= before.at + timedelta(seconds=lasts)
+        occurs = isinstance(RULES[state.rule].defaults, OccurrenceSettings)
+        told_over = occurs and not before.last.firing and (lasts is not None or state.last_ts <= before.last.last_ts)
+        return replace(state, state="resolved") if over or told_over else state
 
     return [settle(state) for state in present]
 
 
-def _is_about(state: AlertState, cluster: str | None, alert: str) -> bool:
-    return alert == state.alert_id and cluster in (None, state.labels.get("cluster"))
+def _is_about(state: AlertState, note: Note) -> bool:
+    return note.alert_id == state.alert_id and note.cluster in (None, state.labels.get("cluster"))
 
 
 def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> list[AlertState]:

@@ -163,7 +163,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 
     of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()
     first = {cluster: microseconds(at) for cluster, at in starts(before.clocks, history.silver_s).items()}
-    restarts = _of_brokers(row for row in (*before.restarts, *of_brokers) if row["ts"] >= first.get(row["cluster"], 0))
+    restarts = _without_repeats(
+        row for row in (*before.restarts, *of_brokers) if row["ts"] >= first.get(row["cluster"], 0)
+    )
     known = clocks.keys() | bronze.clusters
     blind = tables.attempt(
         brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), list[dict[str, Any]]()
@@ -215,7 +217,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
 
 
-def _of_brokers(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return each of these rows once, without what a watcher tells at each round of a broker that does not answer.
 
     Of what it was told of the controllers again and again the first and the last row are kept.

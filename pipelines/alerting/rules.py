@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, field
 from dataclasses import dataclass as plain
 from pathlib import Path
@@ -63,6 +63,12 @@ class AlertRules:
     def key(self, rule: str) -> str:
         """What a step knows a rule by: one with other settings was never evaluated."""
         return f"{rule} {self.settings[rule]}"
+
+    def judged_otherwise(self, keys: Iterable[str]) -> list[str]:
+        """The rules that are on here, and that the keys of a step know with other settings alone."""
+        own = {name: self.key(name) for name, one in self.settings.items() if one.enabled}
+        other = {key.partition(" ")[0] for key in keys} - {name for name, key in own.items() if key in keys}
+        return [name for name in own if name in other]
 
     def of(self, rule: AlertRule[S]) -> S:
         """The settings of one rule."""

@@ -65,11 +65,11 @@ def check(
     """
     from pipelines.alerting.lookup import read_states
     from pipelines.alerting.rules import load
-    from pipelines.alerting.step import News, Told, set_told, told, untold
+    from pipelines.alerting.step import News, Told, last_step, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.roles import RoleHeld
-    from pipelines.quality.results import failed_since, last_run
+    from pipelines.quality.results import failed_since, last_run_at
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
@@ -90,6 +90,10 @@ def check(
     wrong += [summary.unwritten] if summary and summary.unwritten else []
     if disabled := [rule for rule, one in rules.settings.items() if not one.enabled]:
         echo(f"Alert rules that are off in {settings.alerts.rules_file}: {', '.join(disabled)}")
+    if others := _going_on(lambda: rules.judged_otherwise(last_step(place).clocks), wrong):
+        echo(
+            f"Alerts were evaluated last with other settings of {', '.join(others)}: give all of a lake one rules_file"
+        )
     states = _going_on(lambda: jobs.alerts(settings, now), wrong)
     if states is None and not isinstance(wrong[-1], RoleHeld):  # the disk may be full
         states = _going_on(lambda: jobs.alerts(settings, now, write=False), wrong)
@@ -107,7 +111,9 @@ def check(
     if since_last and not wrong and judged is not None:
         written = [state.written_at for state in rows or () if state.written_at]
         set_told(
-            place, name, Told(max([before.alerts, *written]), max(before.results, last_run(judged) or before.results))
+            place,
+            name,
+            Told(max([before.alerts, *written]), max(before.results, last_run_at(judged) or before.results)),
         )
     fires = fail_on_alert and reaches(severities, fail_on_alert)
     failed = fail_on_check and unmet

@@ -23,7 +23,7 @@ from pipelines.lake.records import damaged_records
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
-from pipelines.quality.results import CheckSummary, Judged, Result, judged, last_run
+from pipelines.quality.results import CheckSummary, Judged, Result, judged_versions, last_run_at
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, committed_offset, interval
@@ -68,11 +68,11 @@ def check(
         ours, theirs = Library(), Library(project)
         place, say = Lake(lake, storage_options or {}), on_suite or _log.info
         run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
-        last = last_run(run.results)
+        last = last_run_at(run.results)
         run_ts = run.now if last is None else max(run.now, last + timedelta(microseconds=1))
         results = [result for suite in (*standard_suites(), SOURCES) for result in run.judge(suite, ours)]
         results += [result for suite in of_user for result in run.judge(suite, theirs)]
-        results += run.gone()
+        results += run.damage()
         summary = CheckSummary(run_ts, results, run.run_id, theirs.data_docs)
         held.check()
         try:
@@ -173,7 +173,7 @@ class _Run:
             json.dumps(failed[:SAMPLES]) if failed else None,
         )  # fmt: skip
 
-    def gone(self) -> Iterator[Result]:
+    def damage(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
         and that is missing, whole or in part, and for each damaged record."""
         made = ("replication_events", *TABLES) if self.made else ()
@@ -203,7 +203,7 @@ class _Run:
 
     @cached_property
     def before(self) -> Judged:
-        return judged(self.results)
+        return judged_versions(self.results)
 
     @cached_property
     def events(self) -> int:

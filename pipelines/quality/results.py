@@ -95,7 +95,7 @@ def _failed_before(row: Mapping[str, Any], times: int) -> str:
     return printable(f"FAILED {row['table']} {row['expectation']}  {row['observed']}, {when}{sample}")
 
 
-def judged(results: pa.Table) -> Judged:
+def judged_versions(results: pa.Table) -> Judged:
     """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
     by = (
         results.filter(results["version_to"].is_valid())
@@ -111,7 +111,7 @@ def judged(results: pa.Table) -> Judged:
     }
 
 
-def last_run(results: pa.Table) -> datetime | None:
+def last_run_at(results: pa.Table) -> datetime | None:
     """When the last run of these rows was, None if there are none."""
     found: datetime | None = pc.max(results["run_ts"]).as_py()
     return found

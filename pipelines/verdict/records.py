@@ -136,8 +136,10 @@ class FallGroup:
 
 @dataclass(frozen=True)
 class Wait:
-    """A state of partitions that an alert rule found at the last evaluation: of how many of a cluster, since when it
-    holds, and when it has lasted long enough to be told (event time, microseconds)."""
+    """A state that holds and is not told yet, as the last evaluation found it: of how many partitions of a cluster.
+
+    `since`: when it began; `fires`: when it will have lasted long enough to be told (event time, microseconds).
+    """
 
     cluster: str
     rule: str

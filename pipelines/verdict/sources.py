@@ -214,7 +214,7 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
     found: dict[str, Reports] = defaultdict(Reports)
     table = lake.find(brokers.TABLE)
     gone: dict[tuple[str, int], int] = {}
-    for cluster, of in groupby([] if table is None else _of_brokers(table), key=lambda row: str(row["cluster"])):
+    for cluster, of in groupby([] if table is None else _broker_rows(table), key=lambda row: str(row["cluster"])):
         rows, answers = list(of), {one.broker_id: one.answers for one in seen.heard if one.cluster == cluster}
         for row in rows:
             if row["state"] in DOWN and row["state_ts"] is not None:
@@ -241,7 +241,7 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
     return defaultdict(Reports, {name: found[name] for name in clusters})
 
 
-def _of_brokers(table: DeltaTable) -> list[Row]:
+def _broker_rows(table: DeltaTable) -> list[Row]:
     """The brokers as `run` has them, in the order of clusters; columns that a lake of before lacks are null."""
     there = {column.name for column in table.schema().fields}
     names = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witness", "quorum", "quorum_since")

@@ -16,7 +16,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.quality import frames
 from pipelines.quality.check import check
-from pipelines.quality.results import judged
+from pipelines.quality.results import judged_versions
 from pipelines.quality.validation import SAMPLES, Library
 from schemas import (
     hw_regressions,
@@ -116,7 +116,7 @@ def test_results_are_rows_that_remember_the_versions(judged_once):
     assert rows["run_id"].unique().to_pylist() == [summary.run_id]
     (what,) = {r.judged for r in summary.results if r.expectation == "no_disagreement"}
     assert what.endswith(f":{Lake(lake).table_id(partition_hw.TABLE)}")
-    assert judged(rows)["silver", partition_hw.TABLE.path, what] == 0
+    assert judged_versions(rows)["silver", partition_hw.TABLE.path, what] == 0
 
 
 BAD = [

@@ -21,6 +21,7 @@ from schemas import (
     partition_hw,
     replica_sync,
     replication_events,
+    telemetry_gaps,
 )
 from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM
 from tests.unit.alerting.evidence_rows import at
@@ -470,3 +471,20 @@ def test_who_was_missing_is_known_by_the_replicas_that_were_assigned_then(lake):
     put(lake, partition_hw, freeze(0))
     reassigned(lake, 9000, (0, 1, 2), (5000, 1, 3, 2), (6000, 1, 3), isr=[1])
     assert {a.subject for a in evaluate(lake, now=at(9000)) if a.rule == "under_min_isr"} == {"broker 2"}
+
+
+def test_what_one_evaluator_told_as_over_does_not_fire_again_with_another(lake, tmp_path):
+    """A gap paged once a minute: each of two evaluators has it last for another time."""
+    shorter = tmp_path / "alerts.toml"
+    shorter.write_text("[gap]\nresolve_after_s = 300\n")
+    missing = {"cluster": "c", "source_id": "s", "series": "source", "kind": "gap", "partition": -1, "source_epoch": 0}
+    put(lake, telemetry_gaps, missing | {"ts": at(300), "seq_from": 3, "seq_to": 8})
+    found = []
+    for number, seconds in enumerate(range(400, 1000, 60)):
+        clock(lake, seconds)
+        evaluate(lake, now=at(seconds), rules_file=shorter if number % 2 else None)
+        found = [state for state, *_ in rows_of(lake, "gap")]
+    assert found == ["firing", "resolved"]
+    put(lake, telemetry_gaps, missing | {"ts": at(1100), "seq_from": 13, "seq_to": 18})
+    clock(lake, 1200)
+    assert told(evaluate(lake, now=at(1200))) == [("gap", "firing")]

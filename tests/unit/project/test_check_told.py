@@ -548,3 +548,12 @@ def test_a_table_that_alerts_need_and_cannot_read_is_in_the_verdict_until_it_can
     for file, content in files.items():
         file.write_bytes(content)
     assert not any(line.startswith(said) for line in told(80)[1].splitlines())
+
+
+def test_that_somebody_evaluates_with_other_settings_is_said(lake, told, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text("[gap]\nresolve_after_s = 60\n[loss]\nenabled = false\n")
+    assert "other settings" not in told(60)[1]
+    evaluate(lake, rules_file=rules, now=at(70))
+    assert "Alerts were evaluated last with other settings of gap: " in told(80)[1]
+    assert "other settings" not in told(90)[1]
