@@ -18,6 +18,7 @@ from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.broker_settings import BrokerSettings, settings_by_source
+from generators.brokerlogs.tailing.log_ends import common_end
 from generators.brokerlogs.tailing.open_files import OpenFiles
 from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
@@ -221,7 +222,7 @@ class IngestSession:
         """Add that logs which were read to their ends have told all up to the end of those beside them."""
         for tailer in self.tailers:
             if writer(tailer.source.source_id) == tailer.source.source_id:
-                current.add(tailer, tailer.common_end())
+                current.add(tailer, common_end(tailer))
 
     def following(
         self, stop: threading.Event, rediscover: Callable[[], None], grace_ms: int, goes_on: Callable[[], bool]

@@ -22,6 +22,7 @@ from generators.brokerlogs.tailing.broker_settings import BrokerSettings
 from generators.brokerlogs.tailing.chosen_files import LineGrades
 from generators.brokerlogs.tailing.chunks import Chunk, Chunks
 from generators.brokerlogs.tailing.heartbeat import Heartbeat
+from generators.brokerlogs.tailing.log_ends import note_hole_before
 from generators.brokerlogs.tailing.missing_lines import MissingLines
 from generators.brokerlogs.tailing.open_files import OpenFiles
 from generators.brokerlogs.tailing.progress import earliest
@@ -30,7 +31,7 @@ from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.brokerlogs.tailing.source_time import SourceTime
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
-from generators.brokerlogs.tailing.windows import Spans, is_named_by_kafka, windows_after, windows_before
+from generators.brokerlogs.tailing.windows import Spans
 
 CHUNK = 8 << 20
 PATIENCE_S = 5.0
@@ -67,7 +68,8 @@ class Tailer:
         self.siblings: list[Tailer] = []
         self.told_beside: list[tuple[str, int | None, Spans]] = []
         """What earlier calls told of other logs of its broker."""
-        self._is_new = not state and only is None
+        self.is_new = not state and only is None
+        """Whether nothing of it was told by earlier calls."""
         self.messages: list[str] = []
         self._finished = False
         self.limit, self._make_parser, self._open_files = chunk, make_parser, open_files
@@ -178,23 +180,17 @@ class Tailer:
         self._flushed = False
         held = self.parser.flush() if self.missing.notes else EVENTS.empty_table()
         self._has_rows |= held.num_rows > 0
-        noted = self._take_notes() if self._has_rows else []
+        noted = self.take_notes() if self._has_rows else []
         rows = self.parser.feed(data)
-        if self._is_new and rows.num_rows and not self._has_rows:
-            self._note_hole_before(rows)
-        first = self._take_notes(rows) if rows.num_rows else []
+        if self.is_new and rows.num_rows and not self._has_rows:
+            note_hole_before(self, rows)
+        first = self.take_notes(rows) if rows.num_rows else []
         self._has_rows |= rows.num_rows > 0
         self.messages.extend(self.parser.take_messages())
         return pa.concat_tables([held, *noted, *first, rows])
 
-    def _note_hole_before(self, rows: pa.Table) -> None:
-        ts, new = rows["ts"][0].value, {one.source.source_id for one in self.siblings if one._is_new}
-        windows = [one for one in self._windows_beside(rows["broker_id"][0].as_py()) if one[0] not in new]
-        before, is_hole = windows_before(windows, ts)
-        if is_hole:
-            self.missing.add_lost(f"nothing shows that it goes on where {before[-1]} ends")
-
-    def _take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
+    def take_notes(self, before: pa.Table | None = None) -> list[pa.Table]:
+        """Rows on missing lines, each once; `before`: the rows that follow them, if these were not returned yet."""
         return [self.parser.note(kind, detail, before) for kind, detail in self.missing.take()]
 
     def _lost(self) -> int:
@@ -228,9 +224,9 @@ class Tailer:
         read_position, before = self.reader.read_position, self.parser.snapshot()
         rows = self.parser.flush()
         if rows.num_rows and not self._has_rows:
-            rows = pa.concat_tables([*self._take_notes(rows), rows])
+            rows = pa.concat_tables([*self.take_notes(rows), rows])
         elif self.parser.low_watermark or rows.num_rows:
-            rows = pa.concat_tables([rows, *self._take_notes()])
+            rows = pa.concat_tables([rows, *self.take_notes()])
         self._has_rows |= rows.num_rows > 0
         self._append_chunk(rows, read_position, before, whole=True)
         self.messages.extend(self.parser.take_messages())
@@ -277,37 +273,6 @@ class Tailer:
         """Progress rows up to `ts` (us), or to the low watermark; none if that is not later than the last."""
         return self.time.rows_up_to(max(ts, self.parser.low_watermark), self.parser.shown)
 
-    def common_end(self) -> list[pa.Table]:
-        """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
-
-        They were offered together: a log that ends before the others has printed nothing since. One under a name that
-        people gave it may go on in another one, which begins after its end.
-        """
-        if self.reader.blocked:
-            return []
-        family = [self, *self.siblings]
-        ended = all(one.finished and one.drained for one in family)
-        later, is_hole = windows_after(self._windows_beside(self.time.defaults.get("broker_id")), self.max_ts)
-        if later and not (ended and is_hole and self._is_new):
-            return []
-        if later:
-            self._is_new = False
-            self.missing.add_lost(f"nothing shows what follows until {later[0]} begins")
-            rows = self._take_notes()
-            self.time.advance(rows[-1], self.max_ts)
-            return rows
-        return self.time.row_at(max(one.max_ts for one in family), self.parser.shown) if ended else []
-
-    def _windows_beside(self, broker_id: int | None) -> list[tuple[str, Spans]]:
-        """Return when other logs of the broker under names that people gave them told something, if it is one of them.
-
-        Such logs may be windows of one.
-        """
-        here = [(one.source.source_id, one.time.defaults.get("broker_id"), one.grades.spans) for one in self.siblings]
-        others = [(name, spans) for name, broker, spans in [*here, *self.told_beside] if broker == broker_id and spans]
-        is_window = not is_named_by_kafka(self.source.source_id)
-        return [(name, spans) for name, spans in others if is_window and not is_named_by_kafka(name)]
-
     def unread_rows(self, ts: int) -> list[pa.Table]:
         """Rows on missing lines of a source without other rows, at the time at which its lines ended, else `ts` (us).
 
@@ -319,7 +284,7 @@ class Tailer:
         if not self.missing.notes or self._has_rows or not self.drained or not self.reader.at_end:
             return []
         known, self.parser.low_watermark, self._has_rows = self.parser.low_watermark, self._ended_us or ts, True
-        rows, self.parser.low_watermark = self._take_notes(), known
+        rows, self.parser.low_watermark = self.take_notes(), known
         return rows
 
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:

@@ -1,0 +1,58 @@
+"""Where logs that were read to their ends begin and end: what they tell of the time until others of their broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from generators.brokerlogs.tailing.windows import Spans, is_named_by_kafka, windows_after, windows_before
+
+if TYPE_CHECKING:
+    from generators.brokerlogs.tailing.tailer import Tailer
+
+
+def common_end(tailer: Tailer) -> list[pa.Table]:
+    """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
+
+    They were offered together: a log that ends before the others has printed nothing since. One under a name that
+    people gave it may go on in another one, which begins after its end: lines between them are missing then.
+    """
+    if tailer.reader.blocked:
+        return []
+    family = [tailer, *tailer.siblings]
+    ended = all(one.finished and one.drained for one in family)
+    windows = _windows_beside(tailer, tailer.time.defaults.get("broker_id"))
+    later, is_hole = windows_after(windows, tailer.max_ts)
+    if not later:
+        return tailer.time.row_at(max(one.max_ts for one in family), tailer.parser.shown) if ended else []
+    if not (ended and is_hole and tailer.is_new):
+        return []
+    tailer.is_new = False
+    tailer.missing.add_lost(f"nothing shows what follows until {later[0]} begins")
+    rows = tailer.take_notes()
+    tailer.time.advance(rows[-1], tailer.max_ts)
+    return rows
+
+
+def note_hole_before(tailer: Tailer, rows: pa.Table) -> None:
+    """Note that lines are missing before the first rows of a log if another one, told by earlier calls, ends there."""
+    ts, new = rows["ts"][0].value, {one.source.source_id for one in tailer.siblings if one.is_new}
+    windows = [one for one in _windows_beside(tailer, rows["broker_id"][0].as_py()) if one[0] not in new]
+    before, is_hole = windows_before(windows, ts)
+    if is_hole:
+        tailer.missing.add_lost(f"nothing shows that it goes on where {before[-1]} ends")
+
+
+def _windows_beside(tailer: Tailer, broker_id: int | None) -> list[tuple[str, Spans]]:
+    """Return when other logs of the broker under names that people gave them told something, if it is one of them.
+
+    Such logs may be windows of one.
+    """
+    if is_named_by_kafka(tailer.source.source_id):
+        return []
+    here = [(one.source.source_id, one.time.defaults.get("broker_id"), one.grades.spans) for one in tailer.siblings]
+    others = [*here, *tailer.told_beside]
+    return [
+        (name, spans) for name, broker, spans in others if broker == broker_id and spans and not is_named_by_kafka(name)
+    ]
