@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import numpy as np
+
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages import controller as controller_shapes
@@ -21,6 +23,7 @@ from generators.brokerlogs.messages.quorum_roles import read_role
 from generators.brokerlogs.messages.truncations import TRUNCATIONS, is_of_future_log, read_move
 from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.scanning.loggers import class_name
+from generators.brokerlogs.scanning.torn import two_lines
 from schemas.coverage import TERMS
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
@@ -60,9 +63,6 @@ _BROKER_LOGGERS = frozenset(
     ["Partition", "state.change.logger", "ReplicaFetcherThread", "UnifiedLog", "MergedLog", "Log"]
 )
 _ZOOKEEPER_LOGGERS = frozenset(["KafkaController", "KafkaZkClient"])
-_TWO_LINES = re.compile(
-    r"\d{13}\|[^|]*\|(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)\||\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] [A-Z]{4,5} "
-)
 _TORN_DETAIL = "at least 1 line: what stands there cannot be read"
 _MAX_SHAPES = 200
 """Shapes counted separately; further ones are counted as one."""
@@ -101,7 +101,7 @@ class RareLines:
             lifecycle.read("AppInfoParser", Line(ts, 0, line.broker, -1, message), events)
         self.early.clear()
         try:
-            whole = _TWO_LINES.search(line.message) is None
+            whole = not _is_two_lines(line.message)
             if whole and (self._shape(kind, line, events) or not may_be_evidence(kind, line.message)):
                 return True
         except (KeyError, ValueError, OverflowError):  # a shape whose fields are others, or wider, than it has had
@@ -164,7 +164,7 @@ class RareLines:
 
         Returns False if a cut-off line and the next line are joined in it.
         """
-        torn = _TWO_LINES.search(message) is not None
+        torn = _is_two_lines(message)
         shape = _TORN_DETAIL if torn else f"{NOT_UNDERSTOOD}{self._count(logger, message)}"
         self.report.broken += torn
         self.report.understood -= torn
@@ -227,3 +227,8 @@ class RareLines:
         before = {TERMS: 0} if (self.partitions.state["leader_epoch"] >= 0).any() else {}
         self.shown = stored.get("shown", before)  # a state of before says nothing of it, but it has what was read
         self.early = [(ts, message) for ts, message in stored["early"]]
+
+
+def _is_two_lines(message: str) -> bool:
+    text = np.frombuffer(message.encode(errors="surrogateescape"), np.uint8)
+    return bool(two_lines(text, 0, len(text)))
