@@ -27,6 +27,7 @@ LIVE = "rep.log"
 KEPT = 4
 T0 = 1_700_000_000_000
 _OPEN = os.open
+_NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
 
 
 class Directory(RuleBasedStateMachine):
@@ -93,7 +94,8 @@ class Directory(RuleBasedStateMachine):
                     reader.forget_end()
                     continue
                 why = reader.missing()
-                self.lost += why is not None and "cannot be read" not in why  # that is told as soon as it can
+                # what cannot be read is told as soon as it can, and what names do not show is no hole here
+                self.lost += why is not None and not any(word in why for word in _NO_HOLE)
                 if not lines:
                     break
                 self._tell(k, lines)
