@@ -1,4 +1,4 @@
-"""Where logs that were read to their ends begin and end: what they tell of the time until others of their broker."""
+"""Beginnings and ends of logs, and what is told of the time until others of their broker begin."""
 
 from __future__ import annotations
 

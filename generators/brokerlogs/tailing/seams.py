@@ -1,4 +1,4 @@
-"""What the names of two files show of the lines between them."""
+"""Reasons why lines may be missing between two files, from their names."""
 
 from __future__ import annotations
 
