@@ -164,4 +164,16 @@ KEPT = [
         (0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2),
         View(0),
     ),
+    Kept(
+        "a HW of an epoch that a cut log does not tell",
+        TWO,
+        (0, 1, 1, 0, 0, 0, 1, 2, 0, 0, 1, 1, 0, 1, 2, 0, 0, 0, 1, 0, 0, 1, 2, 0, 0, 0, 0, 0, 1),
+        View(0),
+    ),
+    Kept(
+        "an unclean start of a replica whose cut log does not tell where it was before",
+        TWO,
+        (0, 1, 1, 0, 0, 0, 1, 2, 0, 0, 1, 1, 0, 1, 2, 0, 0, 0, 1, 0, 0, 1, 2, 1, 0, 0, 0, 0, 0, 1),
+        View(0),
+    ),
 ]

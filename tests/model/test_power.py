@@ -31,6 +31,7 @@ TAKEN_BACK = [
     ("a cut of what a leader committed of which nothing is told", truncations, "pairwise", lambda _: ()),
     ("leader epochs that go back", Terms, "goes_back", lambda *_: False),
     ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
+    ("a HW of an epoch that a cut log does not tell", stored_high_watermarks, "_ran_untold", lambda *_: []),
 ]
 
 

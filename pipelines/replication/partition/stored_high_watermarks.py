@@ -78,6 +78,9 @@ def attribute_stored_hw(
     if hw is not None:
         doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
         doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
+        for other in (untold := _ran_untold(position, event, terms, lookup)):
+            other.perhaps |= {event.broker_id}
+        doubtful = doubtful or bool(untold)
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
         _store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed))
     return key
@@ -124,6 +127,20 @@ def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: 
         return True
     logs = {(position.source_id, position.source_epoch), (event.source_id, event.source_epoch)}
     return bool(position.source_id) and len(logs) > 1 and not lookup.told_through(logs, position.ts, event.ts)
+
+
+def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: Terms, lookup: TermLookup) -> list[Term]:
+    """The terms of later epochs in which the broker ran before it stopped uncleanly, of which its log tells nothing: a
+    power failure cuts its log file like its data, and the HW may be one of these."""
+    if position is None or terms.terms[-1:] == [] or terms.terms[-1].epoch <= position.epoch:
+        return []
+    states = [state for state in lookup.broker_states(event.broker_id, event.ts) if state[0] > position.ts]
+    starts = [ts for ts, detail, *_ in states if detail == "started"]
+    if len(starts) <= count_clean_starts(states, lookup.grace_us):
+        return []
+    until = starts[-1] - lookup.race_window_us
+    later = [t for t in terms.terms if t.epoch > position.epoch and t.ts < until]
+    return [] if not later or _was_gone(event.broker_id, later[0].ts, starts[-1] - 1, lookup) else later
 
 
 def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
