@@ -6,7 +6,7 @@ import logging
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -166,7 +166,14 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         if carried := told_states(left, evidence["health"]):
             each, found, present = found_in(evidence | {"carried": carried})
     present += [forgotten(one) for one in not_covered(stored, present) if _is_forgotten(one, seen)]
-    present += kept(stored, present, lambda state: _not_known(state, seen, looked_at, judged, now))
+    anew = before.query not in (None, seen.after.query)
+
+    def why(state: AlertState) -> str | None:
+        """Why it is not known whether an alert that nothing shows is over; None where it is known, empty for now."""
+        not_known = _not_known(state, seen, looked_at, judged, now)
+        return _rows_gone(state, seen, anew=anew) if not_known is None else not_known
+
+    present += kept(stored, present, why)
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
     present = settled(present, stored, lasts_s, _notes(seen, stored), now)
 
@@ -233,6 +240,30 @@ def _not_known(
     if "reported" in needs and cluster in seen.clocks and (not of or state.names - {*of}):
         return f"{since}: its reports are not kept any more"
     return None
+
+
+def _rows_gone(state: AlertState, seen: Reading, *, anew: bool) -> str | None:
+    """That silver has no row any more of a loss that was told, by which alone it would be withdrawn.
+
+    Of silver that was made anew, from telemetry of that time, none is needed.
+    """
+    if state.rule not in RULES or "regressions" not in RULES[state.rule].needs:
+        return None
+    cluster, near = state.labels.get("cluster", ""), timedelta(minutes=1)
+    kept_from = seen.kept_from.get(cluster)
+    if anew and kept_from is not None and kept_from <= state.first_ts:
+        return None
+    rows = seen.evidence["regressions"]
+    ts, of = rows["ts"], pc.equal(rows["cluster"], cluster)
+    found = rows.filter(
+        pc.and_(of, pc.and_(pc.greater_equal(ts, state.first_ts - near), pc.less_equal(ts, state.last_ts + near)))
+    )
+    names = {
+        f"{topic}-{n}" for topic, n in zip(found["topic"].to_pylist(), found["partition"].to_pylist(), strict=True)
+    }
+    if names & state.names or (names and not state.names):
+        return None
+    return f"{words.clock(state.written_at or state.last_ts)}: silver has no row of it any more"
 
 
 def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:

@@ -102,8 +102,9 @@ def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> 
     """The alert's sentence, in the words of the verdicts; of one that fires no more how it ended; `over`: and when."""
     if state.firing:
         return state.summary
-    lost = not _heals(state) and END not in state.labels
-    ended = "no more messages come; the records are still lost" if lost else ""
+    lasts = not _heals(state) and END not in state.labels
+    lost = "; the records are still lost" if state.rule == "loss" else ""
+    ended = f"no more messages come{lost}" if lasts else ""
     since = f"over since {words.clock(state.last_ts)}" if over or unseen else ""
     since += ", before it could be sent" if unseen else ""
     return "; ".join(part for part in (state.summary, ended, since) if part)

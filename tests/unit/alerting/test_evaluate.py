@@ -191,3 +191,14 @@ def test_alerts_of_an_earlier_version_go_on(lake):
     write_deltalake(f"{lake}/{alerts.TABLE.path}", table)
     assert [a.state for a in evaluate(lake, now=at(20))] == ["resolved"], "told, nobody knows when"
     assert stored(lake) == [("loss", "firing", at(0)), ("loss", "resolved", at(0))]
+
+
+def test_a_loss_whose_rows_are_gone_is_not_withdrawn(lake):
+    """An older copy of the table, rows taken out of it, one made anew: none of these says that nothing is lost."""
+    put(lake, hw_regressions, LOSS)
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+    put(lake, hw_regressions, LOSS | {"regression_id": "of another", "ts": at(-7200)}, mode="overwrite")
+    alerts = {a.rule: a for a in evaluate(lake, now=at(20)) if "not known since" in a.summary}
+    assert [(a.rule, a.state) for a in alerts.values()] == [("loss", "firing")]
+    assert "silver has no row of it any more" in alerts["loss"].summary
