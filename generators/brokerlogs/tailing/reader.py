@@ -248,6 +248,7 @@ class SeriesReader:
             files.seen[key] = seen
         elif not is_asked_for:  # it is looked at once
             files.examined[key] = Examined(seen)
+        file.never_told = []  # its end may be seen again while it stays open
 
     # -- from file to file
 

@@ -8,6 +8,8 @@ import pytest
 
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from generators.brokerlogs.tailing import windows
+from generators.brokerlogs.tailing.session import TailerFactory
+from generators.brokerlogs.tailing.tailer import Tailer
 from pipelines.lake.bronze import read_events
 from tests.unit.ingest.test_seams import advances, leads
 
@@ -66,6 +68,27 @@ def test_a_window_that_was_empty_at_first_is_one_of_its_log(tmp_path: Path) -> N
 def test_a_copy_is_no_other_log(tmp_path: Path) -> None:
     files = write(tmp_path / "broker-1", replication=LINES, copy=LINES)
     assert told_hws(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
+
+
+@pytest.mark.parametrize("name", ["a", "server"])
+def test_a_whole_log_of_which_the_end_was_told_has_one_source_of_older_lines(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its end was seen again and again, and each time it had older lines: a call never ended."""
+    made = list[object]()
+    older_tailers = TailerFactory.older_tailers
+
+    def counted(self: TailerFactory, tailer: Tailer) -> list[Tailer]:
+        made.extend(found := older_tailers(self, tailer))
+        assert len(made) < 3
+        return found
+
+    monkeypatch.setattr(TailerFactory, "older_tailers", counted)
+    (end,) = write(tmp_path / "broker-1", a=LINES[-12:])
+    ingest_logs([end], cluster="c", lake=str(tmp_path / "lake"))
+    (whole,) = write(tmp_path / "broker-1", **{name: LINES})
+    assert told_hws(tmp_path, [[whole], [whole]]) == [*range(110, 401, 10)]
+    assert len(made) == 1
 
 
 def test_a_window_that_begins_within_a_line_is_one_of_its_log(tmp_path: Path) -> None:
