@@ -22,6 +22,7 @@ from pipelines.streaming.source.bronze_log import (
     last_version_read,
 )
 from pipelines.streaming.source.bronze_source import in_portions, shares
+from pipelines.streaming.source.unread import _unread
 from tests.streaming.events import history
 
 EVERYTHING = (1 << 62, 1 << 62)
@@ -119,6 +120,19 @@ def test_rows_that_somebody_took_out_of_bronze_are_refused_by_version_until_acce
     accepted = BronzeLog(log.uri, accepted=[4])
     then = accepted.advance(first, accepted.latest(), *EVERYTHING)
     assert rows(accepted, accepted.between(first, then)) == list(range(5, 15)), "what was read before is a repeat"
+
+
+def test_an_older_copy_of_bronze_is_refused_and_counts_as_unread(lake):
+    """What was written to it was passed over, as the versions that it got had been read."""
+    log = log_of(lake)
+    at = log.advance(BEGINNING, log.latest(), *EVERYTHING)
+    assert _unread(log, log.files(3, 3), at.json(), 3) == []
+    (lake / "bronze/replication_events/_delta_log/00000000000000000003.json").unlink()
+    older = log_of(lake)
+    with pytest.raises(RemovedRowsError, match=r"at version 2, and the job has read version 3: .*run --rebuild"):
+        older.advance(at, older.latest(), *EVERYTHING)
+    present = older.files(2, 2)
+    assert _unread(older, present, at.json(), 2) == present
 
 
 def test_retention_of_an_earlier_version_is_known_by_its_condition(lake):

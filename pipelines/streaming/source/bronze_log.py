@@ -120,6 +120,12 @@ class BronzeLog:
 
         Versions that a batch has begun to read are read to their end before later ones are.
         """
+        if start.snapshot >= 0 and last < start.version - 1:
+            raise RemovedRowsError(
+                f"{self.uri} is at version {last}, and the job has read version {start.version - 1}: an older copy was "
+                "restored, and what is written to it now would be passed over; start silver anew with "
+                "`hwmark run --rebuild`"
+            )
         snapshot = start.snapshot if start.snapshot >= 0 else last
         version = start.version if start.snapshot >= 0 else last
         until = start.until if start.until >= 0 else max(version, last + 1)

@@ -63,11 +63,12 @@ def _arrived(cluster: str, present: Iterable[File]) -> datetime | None:
 
 
 def _unread(log: BronzeLog, present: list[File], offset: Mapping[str, Any] | None, last: int) -> list[File]:
-    """The files behind a committed offset; where the log does not have them any more, all there are."""
-    if offset is None:
+    """The files behind a committed offset; all there are where the log does not have them any more, or is an older copy
+    of what was read."""
+    if offset is None or last < (at := _offset(offset)).version - 1:
         return present
     try:
-        return list(_behind(log, _offset(offset), last))
+        return list(_behind(log, at, last))
     except (FileNotFoundError, VersionVanishedError):
         return present
 
