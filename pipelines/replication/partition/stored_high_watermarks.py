@@ -138,9 +138,9 @@ def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: T
     starts = [ts for ts, detail, *_ in states if detail == "started"]
     if len(starts) <= count_clean_starts(states, lookup.grace_us):
         return []
-    until = starts[-1] - lookup.race_window_us
+    until = starts[-1] - lookup.grace_us  # with ZooKeeper its registration is told before its start, by another clock
     later = [t for t in terms.terms if t.epoch > position.epoch and t.ts < until]
-    return [] if not later or _was_gone(event.broker_id, later[0].ts, starts[-1] - 1, lookup) else later
+    return [] if not later or _was_gone(event.broker_id, later[0].ts, until, lookup) else later
 
 
 def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
