@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -165,7 +166,12 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         ]
         if carried := told_states(left, evidence["health"]):
             each, found, present = found_in(evidence | {"carried": carried})
-    present += [forgotten(one) for one in not_covered(stored, present) if _is_forgotten(one, seen)]
+    clusters = _known_clusters(seen)
+    present += [
+        forgotten(one)
+        for one in not_covered(stored, present)
+        if not seen.blind and one.labels.get("cluster", "") not in clusters
+    ]
     anew = before.query not in (None, seen.after.query)
 
     def why(state: AlertState) -> str | None:
@@ -197,10 +203,10 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
 
 
-def _is_forgotten(state: AlertState, seen: Reading) -> bool:
-    """Whether nothing is there any more of the cluster of an alert, as far as all can be read."""
-    of_bronze = (c for name in ("reported", "backlog") for c in seen.evidence[name]["cluster"].to_pylist())
-    return state.labels.get("cluster", "") not in {"", *seen.clocks, *of_bronze} and not seen.blind
+def _known_clusters(seen: Reading) -> set[str]:
+    """Return the clusters of which bronze or gold has something, and "", that of an alert of all clusters."""
+    of_bronze = (pc.unique(seen.evidence[name]["cluster"]).to_pylist() for name in ("reported", "backlog"))
+    return {"", *seen.clocks, *chain.from_iterable(of_bronze)}
 
 
 def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
@@ -243,9 +249,8 @@ def _not_known(
 
 
 def _rows_gone(state: AlertState, seen: Reading, *, anew: bool) -> str | None:
-    """That silver has no row any more of a loss that was told, by which alone it would be withdrawn.
-
-    Of silver that was made anew, from telemetry of that time, none is needed.
+    """Say that silver has no row any more of a loss that was told, None if it has, or need not: only a revised row
+    withdraws a loss, or silver that was made anew from telemetry of that time.
     """
     if state.rule not in RULES or "regressions" not in RULES[state.rule].needs:
         return None

@@ -128,7 +128,7 @@ def is_dealt_with(
 
 
 class Note(NamedTuple):
-    """What a person says is handled: an alert, and its cluster (None: the id says which)."""
+    """A person's word that an alert of a cluster is handled (None: the id says which)."""
 
     cluster: str | None
     alert_id: str

@@ -118,7 +118,7 @@ class _Run:
             words = "no such table"
             if not suite.may_be_missing:
                 first = f"{words}: run `hwmark run --lake {self.lake.root}` first"
-                words = restore(f"{suite.table.path} is missing") if self.made else first
+                words = restore(f"{suite.table.path} is missing") if self.has_reconstruction else first
             yield from (_row(suite, one, suite.may_be_missing, words) for one in suite.expectations)
             return
         if suite is SOURCES:
@@ -176,7 +176,7 @@ class _Run:
     def damage(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
         and that is missing, whole or in part, and for each damaged record."""
-        made = ("replication_events", *TABLES) if self.made else ()
+        made = ("replication_events", *TABLES) if self.has_reconstruction else ()
         for table in map(declared, (*made, *last_step(self.lake).ops)):
             try:
                 there = self.lake.has_table(table)
@@ -194,7 +194,7 @@ class _Run:
             yield Result("lake", "record_is_whole", path, None, None, False, words)
 
     @cached_property
-    def made(self) -> bool:
+    def has_reconstruction(self) -> bool:
         return reconstruction(self.lake).made
 
     @cached_property

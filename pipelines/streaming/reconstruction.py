@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
 from pipelines.replication.rules import Rules
-from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD, committed_offset
+from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD, QueryRecord, committed_offset
 from pipelines.streaming.source.bronze_log import last_version_read
 from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
 """Up to which version of bronze a rebuild has to come until silver is whole again."""
 EVALUATED = "_alerts/step.json"
-"""What the last evaluation of the alerts has found, which goes on from it."""
+"""The record of the last evaluation of the alerts, from which the next one goes on."""
 
 
-@dataclass(frozen=True)
-class _Query:
-    query_id: str
-    rules: Mapping[str, Any] | None = None
+_DAMAGED = QueryRecord("")
 
 
 @dataclass(frozen=True)
@@ -50,10 +45,10 @@ class Reconstruction:
 
 def reconstruction(lake: Lake) -> Reconstruction:
     """What the record of the job says; where it is gone or damaged, that of the last evaluation of the alerts."""
-    made = record(lake, RECORD, _Query, _Query(""))
+    made = record(lake, RECORD, QueryRecord, _DAMAGED)
     if made is None or made.rules is None:
         query = (record(lake, EVALUATED, _Evaluated) or _Evaluated()).query
-        return Reconstruction(query is not None or made == _Query(""), query=query)
+        return Reconstruction(query is not None or made is _DAMAGED, query=query)
     # A mark that cannot be read does not say that the rebuild is over.
     mark, offset = record(lake, MARK, _Mark, _Mark(made.query_id, None)), committed_offset(lake)
     rebuilding = mark is not None and mark.query_id == made.query_id

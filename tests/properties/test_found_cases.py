@@ -372,3 +372,10 @@ def test_a_first_term_begins_by_the_settings_told_so_far():
     rest = [*other.config(0, lag_max_ms=30).progress(5000).rows, *Source().skip(3).progress(5000).rows]
     found = differences(reconstruct([[*log.rows, *rest]]), reconstruct([log.rows, rest]))
     assert set(found) == {"replica_sync"}
+
+
+def test_a_row_without_a_type_that_waits_behind_a_hole_goes_to_quarantine():
+    """A batch of such rows alone ended the job, at each restart anew."""
+    log = Source().skip(1).append(10, 5)
+    log.rows[0]["event_type"] = None
+    assert_read_the_same(log.rows, Source("broker-2/replication.log").progress(1000).rows)

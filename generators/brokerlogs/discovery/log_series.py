@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
@@ -84,13 +86,18 @@ class Series:
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
         live = sorted(live, key=self._first_time) if len(live) > 1 else live
         ordered += [entry._replace(number=last) for entry in live]
-        if len({(names[k], self._first_time(rotated[k])) for k in order if len(names) > len({*names})}) > len({*names}):
-            folders = {
-                entry.path.parent: None for entry in ordered
-            }  # each of which has such files of a time of its own
-            parts = [[entry for entry in ordered if entry.path.parent == folder] for folder in folders]
-            return [*merge(*parts, key=self._first_time)]
+        distinct = len({*names})
+        if distinct < len(names):  # files of one name in several folders: copies, or parts of a time of their own
+            begun = {(name, self._first_time(entry)) for name, entry in zip(names, rotated, strict=True)}
+            return self._folder_by_folder(ordered) if len(begun) > distinct else ordered
         return ordered
+
+    def _folder_by_folder(self, entries: Sequence[Entry]) -> list[Entry]:
+        """These files by their first times, those of one folder in the order that they have."""
+        parts = defaultdict[Path, list[Entry]](list)
+        for entry in entries:
+            parts[entry.path.parent].append(entry)
+        return [*merge(*parts.values(), key=self._first_time)]
 
     def is_empty(self) -> bool:
         """Whether there is no byte in its files yet."""

@@ -65,8 +65,11 @@ class PathWalk:
             original = self._seen.setdefault(_identity(path), path)
             entries = sorted(path.iterdir()) if original == path and path not in self.folders else []
         except OSError as error:
-            if path.name != _OF_ROOT:
-                self.unread[path] = f"{path}: cannot be read ({error.strerror})"
+            why = f"{path}: cannot be read ({error.strerror})"
+            if path.name == _OF_ROOT:
+                self.messages.append(f"{why}, left out")
+            else:
+                self.unread[path] = why
             return []
         if original != path:
             self.messages.append(f"{path}: the same folder as {original}, read once")

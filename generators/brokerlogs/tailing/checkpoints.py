@@ -43,7 +43,7 @@ class Checkpoints:
         """By source the first line and the number of lines of each file of digests."""
         self._forgotten: list[str] = []
         self.compared: dict[str, tuple[int | None, Spans]] = {}
-        """Of sources with which new ones were compared the broker, and when they told something."""
+        """Brokers of the sources with which new ones were compared, and the times when these told something."""
         self._logs: dict[str, str] = {}
         """The ids under which sources are read on since a log was given that joins two."""
 

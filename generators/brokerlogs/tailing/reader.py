@@ -58,7 +58,7 @@ class SeriesReader:
         """Bytes read already of the open file, and the torn last line of the file before it."""
         self._missing: str | None = None
         self._known: dict[Identity, tuple[Seen, Run]] = {}
-        """How far files were read all lines of which were told, and where on these they ended: copies grow, too."""
+        """Ends of files all lines of which were told, and where on these lines: copies grow, too."""
         self._hole: str | None = None
         """Why lines may be missing before the open file if it begins with lines that were never told."""
         self._has_told = False

@@ -20,8 +20,10 @@ def hole_before(before: Entry, entry: Entry, entries: Sequence[Entry]) -> str | 
 
     They do if the one before it is rotated, or a rotated one of its own folder comes before it.
     """
-    folder, earlier = entry.path.parent, entries[: entries.index(entry)]
-    if not before.live or before == entry or any(one.path.parent == folder and not one.live for one in earlier):
+    if not before.live or before == entry:
+        return None
+    earlier = entries[: entries.index(entry)]
+    if any(one.path.parent == entry.path.parent and not one.live for one in earlier):
         return None
     return f"nothing shows that {place(entry)} follows {place(before)}"
 

@@ -67,7 +67,7 @@ class Tailer:
         self.source, self.settings, self.follow = source, settings, follow
         self.siblings: list[Tailer] = []
         self.told_beside: list[tuple[str, int | None, Spans]] = []
-        """What earlier calls told of other logs of its broker."""
+        """Names of other logs of its broker, with the times of which earlier calls told."""
         self.is_new = not state and only is None
         """Whether nothing of it was told by earlier calls."""
         self.messages: list[str] = []

@@ -106,7 +106,8 @@ def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
     """The same rows, rejected ones with a type of their own and no values but where they stand; those without a usable
     number are left out."""
     for at, name in enumerate(events.column_names):
-        if name not in (*_NEVER_NULL, "topic") and events[name].null_count < len(events):
+        is_told = name == "event_type" or events[name].null_count < len(events)
+        if name not in (*_NEVER_NULL, "topic") and is_told:
             instead = REJECTED if name == "event_type" else pa.scalar(None, events[name].type)
             events = events.set_column(at, name, pc.if_else(good, events[name], instead))
     return events.filter(pa.array(~_without_number(events)))

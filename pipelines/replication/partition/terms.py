@@ -254,13 +254,10 @@ class Terms(Persisted):
         broker may have it from either, so that it proves nothing."""
         before = self.at((resumed.epoch, resumed.ordinal - 1))
         if before is not None and before.stored_at > resumed.ts:
-            resumed.stored_hw, resumed.stored_by, resumed.stored_at = (
-                before.stored_hw,
-                before.stored_by,
-                before.stored_at,
-            )
+            resumed.stored_hw, before.stored_hw = before.stored_hw, None
+            resumed.stored_by, before.stored_by = before.stored_by, None
+            resumed.stored_at, before.stored_at = before.stored_at, 0
             resumed.stored_behind_gap, resumed.stored_in_epoch = True, before.stored_in_epoch
-            before.stored_hw, before.stored_by, before.stored_at = None, None, 0
 
     def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:
         """A term of which only the leader and the epoch are known yet, in its place by epoch."""

@@ -29,9 +29,12 @@ REMOVALS = f"{FOLDER}/accepted_removals.json"
 
 
 @dataclass(frozen=True)
-class _Query:
+class QueryRecord:
+    """The part of RECORD that others than the job read."""
+
     query_id: str
     start: dict[str, Any] | None = None
+    rules: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Begun:
 def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
     """The offset of bronze up to which the job has committed, in its source's words; None before its first batch, and
     where that is not known, as its records are damaged."""
-    query = record(lake, RECORD, _Query)
+    query = record(lake, RECORD, QueryRecord)
     done = -1 if query is None else last(lake.files(), query.query_id, "commits")
     if query is None or done < 0:
         return query.start if query else None
@@ -60,7 +63,7 @@ def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
 
 def begun(lake: Lake) -> Begun | None:
     """The batch that the job is at; None between two."""
-    files, query = lake.files(), record(lake, RECORD, _Query)
+    files, query = lake.files(), record(lake, RECORD, QueryRecord)
     number, done = (last(files, query.query_id, folder) for folder in ("offsets", "commits")) if query else (-1, -1)
     if query is None or number <= done:
         return None
@@ -77,13 +80,13 @@ def begun(lake: Lake) -> Begun | None:
 def began_at(lake: Lake, query_id: str | None = None) -> dict[str, Any] | None:
     """The offset at which the lake's query began, which goes on from the state of another; None where it does not, or
     is not this one."""
-    query = record(lake, RECORD, _Query)
+    query = record(lake, RECORD, QueryRecord)
     return query.start if query and query_id in (None, query.query_id) else None
 
 
 def query_id(lake: Lake) -> str | None:
     """The query that wrote the silver tables, None where none is known."""
-    query = record(lake, RECORD, _Query)
+    query = record(lake, RECORD, QueryRecord)
     return query.query_id if query else None
 
 

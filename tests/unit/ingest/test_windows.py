@@ -78,12 +78,12 @@ def test_a_whole_log_of_which_the_end_was_told_has_one_source_of_older_lines(
     made = list[object]()
     older_tailers = TailerFactory.older_tailers
 
-    def counted(self: TailerFactory, tailer: Tailer) -> list[Tailer]:
+    def count(self: TailerFactory, tailer: Tailer) -> list[Tailer]:
         made.extend(found := older_tailers(self, tailer))
         assert len(made) < 3
         return found
 
-    monkeypatch.setattr(TailerFactory, "older_tailers", counted)
+    monkeypatch.setattr(TailerFactory, "older_tailers", count)
     (end,) = write(tmp_path / "broker-1", a=LINES[-12:])
     ingest_logs([end], cluster="c", lake=str(tmp_path / "lake"))
     (whole,) = write(tmp_path / "broker-1", **{name: LINES})
