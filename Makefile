@@ -36,7 +36,7 @@ outdated = { ! ls -d .venv/lib/python3*/site-packages/delta_spark-* > /dev/null 
 # No target of its own: a line that calls make runs with `make -n`, too.
 packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
   { $(call install,-r build/builds.lock -r requirements-run.lock); } && \
-  $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q schemas generators pipelines && \
+  $(BIN)/$(PIP) --no-deps --no-build-isolation -e . && $(BIN)/python -m compileall -q hwmark schemas generators pipelines && \
   { $(check); } && $(BIN)/python -m pipelines.setup jars
 SHELL := /bin/bash
 .DEFAULT_GOAL := help

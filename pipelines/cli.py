@@ -83,15 +83,3 @@ ingest_app.command("disk")(ingest_disk)
 @app.callback()
 def options(version: Version = False) -> None:
     """Where every Kafka partition's high watermark really is, who holds it back, and what was lost."""
-
-
-def main() -> None:
-    """The console script."""
-    from pipelines.setup import share_compiled_kernels
-
-    share_compiled_kernels()
-    app(prog_name="hwmark")
-
-
-if __name__ == "__main__":
-    main()

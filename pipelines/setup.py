@@ -32,13 +32,6 @@ def jars_dir(chosen: str = "") -> str | None:
     return chosen or (str(JARS) if (JARS / MARK).is_file() else None)
 
 
-def share_compiled_kernels() -> None:
-    """One cache of compiled kernels for this process, Spark's workers and the set-up; call before numba is imported."""
-    from pipelines.cache import cache_dir
-
-    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
-
-
 def fetch_jars() -> str:
     """Delta's jars, and the one for files on a local disk where it can be had. Raises JarsRefused."""
     from pipelines.streaming.hadoop import LOCAL
@@ -62,7 +55,6 @@ def fetch_s3() -> str:
 
 def have_kernels() -> bool:
     """Whether somebody has compiled kernels of these sources."""
-    share_compiled_kernels()
     from pipelines.streaming.workers.kernels import are_compiled
 
     return are_compiled()
@@ -73,7 +65,6 @@ def compile_kernels() -> str:
 
     Then what both are together, so that nothing is left for the first run. Raises CalledProcessError.
     """
-    share_compiled_kernels()
     from pipelines.streaming.workers.kernels import compiling
 
     with compiling() as reconstruction:
@@ -88,7 +79,9 @@ def compile_kernels() -> str:
     reconstructor = Reconstructor()
     reconstructor.update(events)
     Reconstructor.restore(reconstructor.snapshot()).finish()
-    return f"kernels compiled into {os.environ['NUMBA_CACHE_DIR']}"
+    from pipelines.replication.compiled.decorators import kernel_cache
+
+    return f"kernels compiled into {kernel_cache()}"
 
 
 def archive_classes() -> str:
@@ -134,7 +127,6 @@ def _run_small(lake: str) -> None:
     from pipelines.streaming import job
     from pipelines.streaming.options import RunOptions
 
-    share_compiled_kernels()
     append_events(lake, read_logs([traces.path("unclean_election")], "setup"), app_id="setup", version=1)
     job.run(lake, Rules(), RunOptions(jars_dir=str(JARS)))
 

@@ -9,9 +9,8 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pipelines.setup import jars_dir, share_compiled_kernels
+from pipelines.setup import jars_dir
 
-share_compiled_kernels()
 # On a machine that is busy, or compiles a kernel, an example takes as long as it takes.
 settings.register_profile("hwmark", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hwmark")

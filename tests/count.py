@@ -6,7 +6,7 @@ import tokenize
 from collections import Counter
 from pathlib import Path
 
-PRODUCT = ("schemas", "generators", "pipelines")
+PRODUCT = ("schemas", "generators", "pipelines", "hwmark")
 BESIDE = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 
 

@@ -34,7 +34,7 @@ with DAG(
         conn_id="spark_default",
         deploy_mode="client",
         name="hwmark",
-        application=f"{ENVIRONMENT}/lib/python3.11/site-packages/pipelines/cli.py",
+        application=f"{ENVIRONMENT}/lib/python3.11/site-packages/hwmark/__main__.py",
         application_args=["run", "--lake", LAKE, "--once"],
         num_executors=4,
         executor_cores=1,

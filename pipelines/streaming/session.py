@@ -115,6 +115,11 @@ def session(
         with _python_of_spark(python):
             spark = builder.getOrCreate()
     hadoop.configure(spark, secrets)
+    # Workers of a JVM that others started do not inherit what this process has set.
+    environment = spark.sparkContext.environment
+    environment["PYTHONPATH"] = _own_package_first(environment)
+    if "PYTHONSAFEPATH" in os.environ:
+        environment["PYTHONSAFEPATH"] = os.environ["PYTHONSAFEPATH"]
     if started_here:
         _no_traces_of_closed_connections()
         spark.sparkContext.setLogLevel("WARN")
@@ -211,20 +216,17 @@ def require_java() -> str:
 
 
 def local_workers(master: str) -> None:
-    """Makes workers of a local master use this interpreter, this package and a cache for compiled kernels."""
-    import pipelines
-
+    """Make workers of a local master use this interpreter and this package, before others of its name."""
     if not master.startswith("local"):
         return
     os.environ.setdefault(spark_internals.PYTHON, sys.executable)
-    package = Path(pipelines.__file__).parent
-    # Compiled kernels lie beside their source, where `make setup` left them, unless that cannot be written to.
-    if not os.access(package / "replication", os.W_OK):
-        os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_dir("numba")))
-    root = str(package.parent)
-    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if root not in paths:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, paths)])
+    os.environ["PYTHONPATH"] = _own_package_first(os.environ)
+
+
+def _own_package_first(environment: Mapping[str, str]) -> str:
+    """Return the PYTHONPATH of an environment with the folder of this package before all others."""
+    root, path = str(zygote.ROOT), environment.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([root, *(folder for folder in path if folder not in ("", root))])
 
 
 @cache

@@ -93,7 +93,7 @@ class Reconstruction:
 
     def __init__(self, lake, interval):
         bronze(lake)
-        command = [sys.executable, "-m", "pipelines.cli", "run", "--lake", lake, "--interval", interval]
+        command = [sys.executable, "-m", "hwmark", "run", "--lake", lake, "--interval", interval]
         self._log = open(os.path.join(lake, "run.log"), "w")  # noqa: SIM115
         environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log, env=environment)

@@ -14,7 +14,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from pipelines.setup import share_compiled_kernels
 from tests.faults.points import Injection, injections, ordered
 from tests.faults.preload import Point, build
 from tests.faults.stages import INJECTED
@@ -100,7 +99,6 @@ def main() -> None:
         print("\n".join(options.stages))
         print("their faults are known once a campaign has run in a --folder: name that one, or --most 0 --folder NEW")
         return
-    share_compiled_kernels()
     prepared = _prepared(folder)
     every = injections({stage.name: prepared.calls[stage.name] for stage in INJECTED})
     chosen = [

@@ -105,7 +105,7 @@ def command(
 ) -> Ended:
     """Runs `hwmark` with these words; what it writes to stderr goes to `log`."""
     named = [word.replace("LAKE", str(lake)).replace("LOGS", str(logs)) for word in words]
-    call = [sys.executable, "-m", "pipelines.cli", *named]
+    call = [sys.executable, "-m", "hwmark", *named]
     with log.open("wb") as said:
         running = subprocess.Popen(
             call, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, env=os.environ | environment

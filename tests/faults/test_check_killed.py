@@ -19,7 +19,7 @@ from datetime import datetime
 from pipelines.alerting import evaluate, step
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
-from pipelines.cli import main
+from hwmark.__main__ import main
 
 clock.now = lambda: datetime.fromisoformat("{at(60).isoformat()}")
 point = sys.argv.pop(1)

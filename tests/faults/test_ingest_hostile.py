@@ -18,7 +18,6 @@ import pytest
 
 from generators.brokerlogs.ingest import ingest_logs
 from pipelines.lake.bronze import read_events
-from pipelines.setup import share_compiled_kernels
 from tests.unit.brokerlogs.log_lines import recorded
 
 MB = int(os.environ.get("HOSTILE_MB", "200"))
@@ -62,8 +61,7 @@ class Ingest:
     """`hwmark ingest logs` of a folder in a process of its own."""
 
     def __init__(self, folder: Path, lake: Path) -> None:
-        share_compiled_kernels()
-        command = [sys.executable, "-m", "pipelines.cli", "ingest", "logs", str(folder), "--cluster", "c", "--lake"]
+        command = [sys.executable, "-m", "hwmark", "ingest", "logs", str(folder), "--cluster", "c", "--lake"]
         self.process = subprocess.Popen([*command, str(lake)], stdout=-1, stderr=-1, text=True)
         self.memory_mb = 0
         Thread(target=self._watch, daemon=True).start()

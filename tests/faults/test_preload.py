@@ -95,7 +95,7 @@ def test_nothing_that_strace_sees_escapes_the_library(library, tmp_path):
     words = [w.replace("LAKE", str(lake)).replace("LOGS", str(tmp_path / "logs")) for w in STAGES[0].words]
     tracing = ["strace", "-f", "-y", "-qq", "-s", "0", "-e", f"trace={','.join(STRACED)}", "-o", str(trace)]
     preload = [f"-E{name}={value}" for name, value in recording(library, lake, log).items()]
-    ended = subprocess.run([*tracing, *preload, sys.executable, "-m", "pipelines.cli", *words], capture_output=True)
+    ended = subprocess.run([*tracing, *preload, sys.executable, "-m", "hwmark", *words], capture_output=True)
     if b"ptrace" in ended.stderr or b"Operation not permitted" in ended.stderr:
         pytest.skip("strace may not trace here")
     assert ended.returncode == 0, ended.stderr.decode()

@@ -26,7 +26,7 @@ from schemas import partition_hw, tables
 ENDS = int(os.environ.get("ENDS", "20"))
 FILES, SCHEMA = 40, partition_hw.ARROW
 STAND_INS = {"string": "x", "int32": 0, "int64": 0, "bool": False, "timestamp[us, tz=UTC]": 0}
-HWMARK = (sys.executable, "-m", "pipelines.cli")
+HWMARK = (sys.executable, "-m", "hwmark")
 READING = {
     ("check",): 0,
     **{("show", what): 0 for what in What if what is not What.loss},

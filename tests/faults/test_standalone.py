@@ -16,9 +16,9 @@ import venv
 from contextlib import ExitStack
 from pathlib import Path
 
-import numba
 import pytest
 
+from pipelines.replication.compiled.decorators import kernel_cache
 from pipelines.setup import jars_dir
 from tests.faults.test_stopping import PATIENCE_S, STARTS_FAST, SUBMITTED, Running, grow
 from tests.streaming.test_job import assert_same_as_replay
@@ -96,10 +96,9 @@ def packed(folder):
     environment, repository = folder / "env", Path(__file__).parents[2]
     venv.create(environment, symlinks=True)
     (site,) = (environment / "lib").glob("python*/site-packages")
-    for package in ("pipelines", "generators", "schemas"):
+    for package in ("hwmark", "pipelines", "generators", "schemas"):
         shutil.copytree(repository / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
-    kernels = Path(numba.config.CACHE_DIR)
-    shutil.copytree(kernels, site / "pipelines" / "replication" / "__pycache__" / kernels.name)
+    shutil.copytree(kernel_cache(), site / "pipelines" / "kernels")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     with tarfile.open(folder / "env.tar.gz", "w:gz", compresslevel=1) as archive:
         archive.add(environment, ".")

@@ -36,7 +36,7 @@ pytestmark = [
 class Running:
     """A job in a process group of its own; its processes are known by a variable that all of them inherit."""
 
-    def __init__(self, lake, scratch, *words, program=(sys.executable, "-m", "pipelines.cli"), cwd=None):
+    def __init__(self, lake, scratch, *words, program=(sys.executable, "-m", "hwmark"), cwd=None):
         self.lake, self.scratch, self.mark = lake, scratch, f"OF_THIS_JOB={uuid.uuid4().hex}"
         scratch.mkdir()
         environment = os.environ | dict([self.mark.split("=")]) | {
@@ -134,7 +134,7 @@ def test_asked_to_stop_it_ends_the_batch_and_killed_it_leaves_nothing(tmp_path, 
     assert_same_as_replay(lake)
 
 
-SUBMITTED = "from pipelines.cli import main\nmain()\n"
+SUBMITTED = "from hwmark.__main__ import main\nmain()\n"
 
 
 @pytest.mark.nightly

@@ -71,7 +71,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    from pipelines.setup import share_compiled_kernels
-
-    share_compiled_kernels()
     sys.exit(main(sys.argv[1:]))

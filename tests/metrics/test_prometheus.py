@@ -94,9 +94,7 @@ def test_a_dead_hwmark_is_noticed(tmp_path):
 @pytest.mark.nightly
 def test_every_panel_is_answered_from_the_demo(tmp_path):
     lake = str(tmp_path / "lake")
-    subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "demo", "--lake", lake], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, "-m", "hwmark", "demo", "--lake", lake], check=True, stdout=subprocess.DEVNULL)
     one = jobs.exporter(load(None, {"lake": {"path": lake}}), lambda: datetime.now(UTC))
     with serving(one) as port, scraping(port, tmp_path) as prometheus:
         clusters, brokers = ({panel["title"] for panel in panels(path)} for path in (CLUSTERS, BROKERS))

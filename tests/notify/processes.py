@@ -25,7 +25,7 @@ needs_alertmanager = pytest.mark.skipif(
 
 
 def command(*words):
-    return [sys.executable, "-m", "pipelines.cli", "notify", *map(str, words)]
+    return [sys.executable, "-m", "hwmark", "notify", *map(str, words)]
 
 
 def hwmark(*words, status=0):

@@ -143,7 +143,7 @@ def test_two_notifiers_of_one_lake(tmp_path, lake, channels):
 
 DRIP = """
 from pipelines.commands.notify import transports
-from pipelines.cli import main
+from hwmark.__main__ import main
 transports.PATIENCE_S = 1
 main()
 """

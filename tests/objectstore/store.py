@@ -56,7 +56,7 @@ def serving(said: Path):
 def hwmark(words, options):
     """Starts a command with a store's options in its environment."""
     settings = {f"HWMARK_LAKE__STORAGE_OPTIONS__{name}": value for name, value in options.items()}
-    call = [sys.executable, "-m", "pipelines.cli", *words]
+    call = [sys.executable, "-m", "hwmark", *words]
     return subprocess.Popen(call, env=os.environ | settings, stdout=-1, stderr=-1, text=True, start_new_session=True)
 
 

@@ -94,7 +94,7 @@ class Beside:
         self._processes[name] = start(self._command(*arguments), self.folder / f"{name}.txt")
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "pipelines.cli", *arguments, "--lake", str(self.lake)]
+        return [sys.executable, "-m", "hwmark", *arguments, "--lake", str(self.lake)]
 
     def _lives(self, name: str) -> bool:
         status = self._processes[name].poll()

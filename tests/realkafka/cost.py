@@ -76,7 +76,7 @@ def write(bootstrap: str, topics: list[str], partitions: int, stop: threading.Ev
 def spells(cluster: Cluster, folder: Path, lake: str, seconds: float, interval_s: float) -> tuple[list[Spell], ...]:
     """(without, with a watcher), in turns."""
     without, beside = [], []
-    command = [sys.executable, "-m", "pipelines.cli", "watch", "--bootstrap", cluster.bootstrap, "--cluster", "cost"]
+    command = [sys.executable, "-m", "hwmark", "watch", "--bootstrap", cluster.bootstrap, "--cluster", "cost"]
     command += ["--interval", f"{interval_s:g}s", "--lake", lake]
     for _ in range(TURNS):
         without.append(measured(cluster, seconds, None))

@@ -95,7 +95,7 @@ class Live:
         self._start(ended, "notify")
 
     def _start(self, ended: ExitStack, name: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "pipelines.cli", name, *arguments, "--lake", self.lake]
+        command = [sys.executable, "-m", "hwmark", name, *arguments, "--lake", self.lake]
         command += ["--config", str(self.folder / "hwmark.toml")]
         process = start(command, self.folder / f"{name}.txt", self._environment)
         ended.callback(end, process, 30)
@@ -132,7 +132,7 @@ class Live:
         """What a command prints."""
         import subprocess
 
-        command = [sys.executable, "-m", "pipelines.cli", *arguments, "--lake", self.lake]
+        command = [sys.executable, "-m", "hwmark", *arguments, "--lake", self.lake]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **self._environment})
         return f"$ hwmark {' '.join(arguments)}  (status {done.returncode})\n{done.stdout}{done.stderr}"
 

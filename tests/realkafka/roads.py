@@ -24,7 +24,7 @@ from tests.realkafka.beside import CLUSTER, ROOT
 from tests.realkafka.faults import FAULTS, SETTINGS
 from tests.realkafka.load import Log, Place, Producers, Reader, Topic, read_back
 
-HWMARK = [sys.executable, "-m", "pipelines.cli"]
+HWMARK = [sys.executable, "-m", "hwmark"]
 INTERVAL_S = 1.0
 CALM_S = 4.0
 ASIDE = "aside"

@@ -55,7 +55,7 @@ class Rolled:
 
     def gate(self, broker: int, *options: str) -> Answer:
         """Exit status, and the answer as data."""
-        command = [sys.executable, "-m", "pipelines.cli", "gate", "--bootstrap", self.cluster.bootstrap]
+        command = [sys.executable, "-m", "hwmark", "gate", "--bootstrap", self.cluster.bootstrap]
         command += ["--broker", str(broker), "--format", "json", *options]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "HWMARK_WATCH__TIMEOUT": "3s"}
         done = subprocess.run(command, capture_output=True, text=True, env=environment)

@@ -131,7 +131,7 @@ def test_a_wrong_password_is_one_clear_line(broker: SecuredBroker, tmp_path: Pat
         "HWMARK_WATCH__SASL_PASSWORD": "guessed",
         "HWMARK_WATCH__TIMEOUT": "5s",
     }
-    command = [sys.executable, "-m", "pipelines.cli", "watch", "--bootstrap", broker.bootstrap, "--lake", "lake"]
+    command = [sys.executable, "-m", "hwmark", "watch", "--bootstrap", broker.bootstrap, "--lake", "lake"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=tmp_path)
     assert done.returncode == 1
     assert done.stdout == ""

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.realkafka
 
 ORDERS, CLICKS = Topic("orders", 3, 20), Topic("clicks", 1, 20)
 INTERVAL_S = 1.0
-HWMARK = [sys.executable, "-m", "pipelines.cli"]
+HWMARK = [sys.executable, "-m", "hwmark"]
 STARTS = re.compile(r"Leader orders-0 with topic id .* starts at leader epoch (\d+) from offset (\d+)")
 
 Row = dict[str, Any]

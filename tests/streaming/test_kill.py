@@ -25,7 +25,7 @@ COMMITS = 6
 def command(lake, *options):
     """A job, and the file that has what it says: a pipe that nobody reads stops it once it is full."""
     environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
-    words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", str(lake), "--buckets", "4", *options]
+    words = [sys.executable, "-m", "hwmark", "run", "--lake", str(lake), "--buckets", "4", *options]
     log = lake.with_suffix(".log")
     with log.open("w") as output:
         return subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=output), log

@@ -17,7 +17,7 @@ def hwmark(umask, *words):
     """A command, started where nothing is masked."""
     environment = os.environ | {"HWMARK_RUN__JARS_DIR": jars_dir() or ""}
     environment |= {"HWMARK_LAKE__UMASK": umask} if umask else {}
-    call = [sys.executable, "-m", "pipelines.cli", *map(str, words)]
+    call = [sys.executable, "-m", "hwmark", *map(str, words)]
     done = subprocess.run(call, env=environment, umask=0, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

@@ -35,7 +35,7 @@ def test_the_job_runs_without_a_network(tmp_path):
     append_events(str(lake), history(partitions=2, rounds=5), app_id="test", version=0)
     # An empty home: nothing that Ivy or Maven kept from earlier runs can stand in for the network.
     environment = os.environ | PROXIES | {"HOME": str(empty), "JAVA_TOOL_OPTIONS": f"{JAVA} -Duser.home={empty}"}
-    words = [sys.executable, "-m", "pipelines.cli", "run", "--lake", str(lake), "--once", "--drain"]
+    words = [sys.executable, "-m", "hwmark", "run", "--lake", str(lake), "--once", "--drain"]
     done = subprocess.run(
         [*without_network(), *words],
         env=environment | {"HWMARK_RUN__JARS_DIR": jars},

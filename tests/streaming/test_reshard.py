@@ -89,7 +89,7 @@ def test_a_command_moves_the_state_in_a_session_that_had_no_query(spark, tmp_pat
     append_events(lake, events[:half], app_id="test", version=0)
     job.run(lake, Rules(), RunOptions(drain=True, buckets=2))
     append_events(lake, events[half:], app_id="test", version=1)
-    command = [sys.executable, "-m", "pipelines.cli", "run", "--once", "--drain", "--lake", lake, *words]
+    command = [sys.executable, "-m", "hwmark", "run", "--once", "--drain", "--lake", lake, *words]
     done = subprocess.run(command, env=os.environ | settings, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     require_facts(place, replay(read_events(lake)))

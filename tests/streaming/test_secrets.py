@@ -40,7 +40,7 @@ class Shell:
             "HWMARK_RUN__SPARK_CONF": json.dumps(self.conf),
             **{f"HWMARK_LAKE__STORAGE_OPTIONS__{name}": value for name, value in self.secrets.items()},
         }
-        call = [sys.executable, "-m", "pipelines.cli", *map(str, words), "--debug"]
+        call = [sys.executable, "-m", "hwmark", *map(str, words), "--debug"]
         done = threading.Event()
         watching = threading.Thread(target=self._watch, args=[done])
         watching.start()

@@ -113,7 +113,7 @@ class _Beside:
             end(process, ENDED_WITHIN_S)
 
     def _start(self, name: str, *arguments: str) -> None:
-        command = [sys.executable, "-m", "pipelines.cli", *arguments]
+        command = [sys.executable, "-m", "hwmark", *arguments]
         self._processes[name] = start(command, self.folder / f"{name}.txt", QUICK)
 
 
@@ -187,7 +187,7 @@ def _sum_up(settings: Settings, echo: Echo) -> None:
     """The last word: everything made final, and how to look further."""
     lake = settings.lake.path
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "run", "--once", "--drain", "--lake", lake],
+        [sys.executable, "-m", "hwmark", "run", "--once", "--drain", "--lake", lake],
         capture_output=True,
         text=True,
         env={**os.environ, **QUICK},

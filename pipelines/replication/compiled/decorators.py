@@ -12,16 +12,16 @@ from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any, TypeVar
 
 from llvmlite import ir
-from numba import config, njit, types
+from numba import njit, types
 from numba.core import cgutils
-from numba.core.caching import UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
 from numba.extending import intrinsic
 
 import pipelines
+from pipelines.cache import cache_dir
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _ROOT = Path(pipelines.__file__).parents[1]
@@ -72,45 +72,49 @@ def _module(file: Path) -> str:
     return ".".join(file.relative_to(_ROOT).with_suffix("").parts)
 
 
-def _cache() -> str:
-    """NUMBA_CACHE_DIR, else beside the sources, else where this user may write."""
-    beside = _ROOT / "pipelines" / "replication" / "__pycache__"
-    writable = os.access(beside if beside.exists() else beside.parent, os.W_OK)
-    found = beside if writable else Path(gettempdir()) / f"hwmark-numba-{os.getuid()}"
-    return os.environ.get("NUMBA_CACHE_DIR") or str(found)
+def kernel_cache() -> Path:
+    """Return the folder of compiled kernels: NUMBA_CACHE_DIR, else the one that a packed environment brings along, else
+    this user's."""
+    packed = _ROOT / "pipelines" / "kernels"
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or (packed if packed.is_dir() else cache_dir("numba")))
 
 
-class SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+class _SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
     """Finds compiled functions by what their module consists of, not by where the project lies or when it was written.
 
     An environment that is packed on one host and unpacked on another brings them along.
     """
 
-    @classmethod
-    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         module = _module(Path(py_file))
-        return f"{module}-{digest(module)}"
+        self._py_file, self._lineno = py_file, py_func.__code__.co_firstlineno
+        self._cache_path = str(kernel_cache() / f"{module}-{digest(module)}")
 
     def get_source_stamp(self) -> str:
-        return Path(self.get_cache_path()).name
+        return Path(self._cache_path).name
 
     @classmethod
     def from_function(cls, py_func: Callable[..., Any], py_file: str) -> Any:
-        return super().from_function(py_func, py_file) if Path(py_file).is_relative_to(_ROOT) else None
+        if not Path(py_file).is_relative_to(_ROOT):
+            return None
+        # numba's own asks first for the folder that is set for the whole process.
+        return super(UserProvidedCacheLocator, cls).from_function(py_func, py_file)
 
 
-config.CACHE_DIR = _cache()
-config.CACHE_LOCATOR_CLASSES = ",".join(
-    (f"{__name__}.SourceLocator", "InTreeCacheLocator", "UserWideCacheLocator", "IPythonCacheLocator")
-)
+class _KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_SourceLocator, *CompileResultCacheImpl._locator_classes)
 
 
-def _short(self: types.Type) -> tuple[str, tuple[()]]:
-    """A type in the names of compiled functions, where numba spells out every field of every record."""
-    return f"{type(self).__name__}.{blake2b(self.name.encode(), digest_size=8).hexdigest()}", ()
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """numba's cache of one function, in `kernel_cache()`; what other packages compile is kept as numba keeps it."""
+
+    _impl_class = _KernelFiles
 
 
-types.Record.mangling_args = types.NamedTuple.mangling_args = types.NamedUniTuple.mangling_args = property(_short)
+def _cached(made: Any) -> Any:
+    """Return the function, kept in `kernel_cache()` for the next process."""
+    made._cache = _KernelCache(made.py_func)
+    return made
 
 
 def _of_any_value(made: Any) -> Any:
@@ -130,7 +134,7 @@ def _of_any_value(made: Any) -> Any:
 
 def compiled(function: Function) -> Function:
     """Compiled when first called, kept for the next process."""
-    made: Function = _of_any_value(njit(cache=True, nogil=True)(function))
+    made: Function = _of_any_value(_cached(njit(nogil=True)(function)))
     return made
 
 
@@ -142,7 +146,7 @@ def kernel(function: Function) -> Function:
     An index is best unsigned, or that of `range(len(...))`: numba asks of every other one, at each access, whether it
     counts from the end, which doubled what small loops take.
     """
-    made: Function = _of_any_value(njit(cache=True, nogil=True, _nrt=False)(function))
+    made: Function = _of_any_value(_cached(njit(nogil=True, _nrt=False)(function)))
     return made
 
 
@@ -152,7 +156,7 @@ def hot(function: Function) -> Function:
     A call hands over some forty numbers that the arrays consist of, more than the registers hold: without them a
     run takes less than half the time.
     """
-    made: Function = _of_any_value(njit(cache=True, nogil=True, _nrt=False, forceinline=True)(function))
+    made: Function = _of_any_value(_cached(njit(nogil=True, _nrt=False, forceinline=True)(function)))
     return made
 
 
@@ -162,7 +166,7 @@ def part(function: Function) -> Function:
     A `hot` function is compiled by itself as well, with all that becomes part of it: where a large one has one caller,
     that doubles what compiling takes.
     """
-    made: Function = njit(cache=True, nogil=True, _nrt=False, inline="always")(function)
+    made: Function = _cached(njit(nogil=True, _nrt=False, inline="always")(function))
     return made
 
 

@@ -36,11 +36,9 @@ def are_compiled() -> bool:
 
 
 def _mark() -> Path:
-    from numba import config
+    from pipelines.replication.compiled.decorators import digest, kernel_cache, modules
 
-    from pipelines.replication.compiled.decorators import digest, modules
-
-    return Path(config.CACHE_DIR, f"{_ALL}-{digest(*modules())}")
+    return kernel_cache() / f"{_ALL}-{digest(*modules())}"
 
 
 def compile_first() -> None:

@@ -287,6 +287,6 @@ def test_demo_wants_a_new_folder(tmp_path):
 
 
 def test_a_reader_that_goes_away_is_no_failure():
-    call = f"{sys.executable} -m pipelines.cli schema | true; echo ${{PIPESTATUS[0]}}"
+    call = f"{sys.executable} -m hwmark schema | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", call], capture_output=True, text=True)
     assert (done.stdout, done.stderr) == ("141\n", "")

@@ -25,6 +25,7 @@ ASK = "from pipelines.replication.term.rule import double; print(double(21), sum
 
 def ask(root):
     outside = {k: v for k, v in os.environ.items() if k != "NUMBA_CACHE_DIR"} | {"PYTHONPATH": str(root)}
+    outside["XDG_CACHE_HOME"] = str(root.with_name("cache"))
     done = subprocess.run(
         [sys.executable, "-c", ASK], cwd=root, env=outside, capture_output=True, text=True, check=True
     )
@@ -41,6 +42,7 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
     shutil.copy(COMPILED, package / "compiled")
+    shutil.copy(COMPILED.parents[2] / "cache.py", package.parent)
     (package / "term" / "rule.py").write_text(KERNEL)
     (package / "term" / "constants.py").write_text("TWO = 2\n")
     (package / "term" / "layout.py").write_text("ONE = 1\n")
@@ -55,6 +57,9 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     assert ask(tmp_path / "there") == 0, "a constant that is imported by name, from a module of a sub-package"
     (package / "term" / "layout.py").write_text("ONE = 2 - 1\n")
     assert ask(tmp_path / "there") == 0, "a constant of a module that is imported from its package"
+    shutil.copytree(tmp_path / "cache" / "hwmark" / "numba", package.parent / "kernels")
+    shutil.rmtree(tmp_path / "cache")
+    assert ask(tmp_path / "there") == 1, "a packed environment brings its kernels along"
 
 
 CALLS = """

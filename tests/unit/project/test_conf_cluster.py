@@ -126,7 +126,7 @@ def test_the_spark_application_runs_the_job_as_a_service_on_the_pinned_spark():
     command, options = understood(spec.arguments)
     assert (command, options["interval"], options["once"]) == ("run", "10s", False)
     assert spec.sparkVersion == pyspark.__version__
-    assert spec.mainApplicationFile.endswith("/site-packages/pipelines/cli.py")
+    assert spec.mainApplicationFile.endswith("/site-packages/hwmark/__main__.py")
 
 
 def test_the_spark_application_has_a_task_for_each_core_of_its_executors():

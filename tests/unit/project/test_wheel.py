@@ -55,7 +55,9 @@ def test_the_runbooks_are_where_an_installed_hwmark_links_them(installed):
 
 def test_its_packages_say_that_they_are_typed(installed):
     (site,) = (installed / "lib").glob("python*/site-packages")
-    assert [name for name in ("pipelines", "schemas", "generators") if not (site / name / "py.typed").is_file()] == []
+    assert [
+        name for name in ("hwmark", "pipelines", "schemas", "generators") if not (site / name / "py.typed").is_file()
+    ] == []
 
 
 def test_its_commands_run_with_the_rules_and_traces_that_travel_along(installed):

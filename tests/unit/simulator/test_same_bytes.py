@@ -47,7 +47,7 @@ def made(words: list[str], folder: Path, environment: dict[str, str]) -> dict[st
     """What the command leaves below a folder: digests of every file of data, in the order in which they were added."""
     folder.mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "simulate", *words], cwd=folder, capture_output=True, check=True,
+        [sys.executable, "-m", "hwmark", "simulate", *words], cwd=folder, capture_output=True, check=True,
         env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
     )  # fmt: skip
     found = {}

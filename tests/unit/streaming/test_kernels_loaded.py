@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numba.core.dispatcher
 import pytest
-from numba import config
 
 from pipelines.replication import Rules
 from pipelines.replication.batch import hw_timeline, run_terms
@@ -23,13 +22,13 @@ def test_what_is_compiled_is_loaded():
 
 
 def test_nothing_is_compiled(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "nothing yet"))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "nothing yet"))
     monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "compile", None)
     kernels.load()
 
 
 def test_what_reading_logs_compiled_is_not_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "compile", None)
     (tmp_path / "scan").mkdir()
     assert not kernels.are_compiled()
@@ -41,7 +40,7 @@ def test_what_reading_logs_compiled_is_not_all(tmp_path, monkeypatch):
 def test_the_first_run_compiles_before_spark_starts_and_says_so(tmp_path, monkeypatch, caplog):
     """Tasks compiled it instead, side by side: ten minutes of "0 of 2 tasks"."""
     done = []
-    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(kernels, "compiling", lambda: subprocess.Popen(["touch", kernels._mark()]))
     monkeypatch.setattr(job, "_prepared", lambda *_: SimpleNamespace(buckets=1, layout=(2, 2)))
     monkeypatch.setattr(job, "_session", lambda *_: done.append(kernels.are_compiled()) or 1 / 0)

@@ -85,7 +85,7 @@ def test_a_new_query_goes_on_from_the_state_at_the_offset_at_which_the_old_one_s
     assert (made.layout, made.follows, made.start) == ((3, 1), query.query_id, END)
     assert committed_offset(lake) == END
     found = [first_state(lake, made.query_id, bucket) for bucket in range(3)]
-    assert [(r.bucket, r.buckets) for r in map(Reconstructor.restore, found)] == [(0, 3), (1, 3), (2, 3)]
+    assert [(r.shard.bucket, r.shard.buckets) for r in map(Reconstructor.restore, found)] == [(0, 3), (1, 3), (2, 3)]
     assert sorted(p for blob in found for p in places(blob)) == sorted(p for blob in state() for p in places(blob))
     with pytest.raises(StateMismatch, match=r"-begin/3 is gone, the state with which bucket 3 begins"):
         first_state(lake, made.query_id, 3)
