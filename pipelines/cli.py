@@ -16,6 +16,7 @@ from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
 from pipelines.commands.downtime import downtime_app
 from pipelines.commands.exits import Commands, table
+from pipelines.commands.forget.options import forget
 from pipelines.commands.gate.options import gate
 from pipelines.commands.ingest import ingest_logs
 from pipelines.commands.ingest_disk import ingest_disk
@@ -73,6 +74,7 @@ for command in (
     whatif,
     demo,
     maintain,
+    forget,
 ):
     app.command()(command)
 app.command("try")(try_kafka)

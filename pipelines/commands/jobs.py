@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.alerting.state import AlertState
+    from pipelines.lake.roles import Held
     from pipelines.metrics.exporter import Exporter
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
@@ -49,8 +50,10 @@ def run(
     reshard: int | None = None,
     accept_removal: int | None = None,
     skip_files: Sequence[str] = (),
+    forget: str | None = None,
+    held: Held | None = None,
 ) -> RunSummary:
-    """The streaming job: to the end of the data, or on and on."""
+    """The streaming job: to the end of the data, or on and on; in the role `held` where the caller has it."""
     from pipelines.streaming import job
     from pipelines.streaming.options import RunOptions
 
@@ -63,6 +66,7 @@ def run(
         reshard=reshard,
         accept_removal=accept_removal,
         skip_files=skip_files,
+        forget=forget,
         buckets=chosen.buckets,
         master=chosen.master,
         shuffle_partitions=chosen.shuffle_partitions,
@@ -76,7 +80,7 @@ def run(
         spark_conf=chosen.spark_conf,
         log_file=chosen.log_file or None,
     )
-    return job.run(settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow)
+    return job.run(settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow, held=held)
 
 
 def check(

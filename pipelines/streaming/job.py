@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -59,8 +59,11 @@ def run(
     on_batch: OnBatch = None,
     on_slow: Callable[[InFlight], None] | None = None,
     stop: threading.Event | None = None,
+    held: Held | None = None,
 ) -> RunSummary:
     """Runs the query as `options` has it, until `stop` is set or SIGTERM comes where it has no end.
+
+    `held` is the role where the caller holds it already.
 
     `on_batch` gets each batch, `on_slow` one that takes many intervals. A session that is already running is used and
     left running; where there is an end and nothing new, none is started.
@@ -69,10 +72,12 @@ def run(
     asked = options or RunOptions()
     place = Lake(_absolute(lake), dict(asked.storage_options))
     stopping = stop or threading.Event()
-    with stoppable(stopping) as install_handlers, hold(place.root, ROLE, place.storage_options) as held:
+    role = nullcontext(held) if held is not None else hold(place.root, ROLE, place.storage_options)
+    with stoppable(stopping) as install_handlers, role as held:
         query = _prepared(place, rules, asked)
         layout = asked.reshard or query.buckets, asked.shuffle_partitions
-        if not asked.continuous and layout == query.layout and nothing_new(place, query):
+        moves = layout != query.layout or asked.forget is not None
+        if not asked.continuous and not moves and nothing_new(place, query):
             return RunSummary()
         from pipelines.streaming.session import keeps_sockets
         from pipelines.streaming.stateful.stored_state import stored_state
@@ -86,7 +91,7 @@ def run(
             install_handlers()
             runs = _Runs(spark, place, rules, asked, held, Upkeep(place, asked.gold_retention_s), on_slow)
             state, end_batch = partial(stored_state, spark, place, query), partial(runs.end_batch, query, on_batch)
-            query = relaid(place, query, layout, state, end_batch)
+            query = relaid(place, query, layout, state, end_batch, asked.forget)
             summary = runs.follow(query, asked.every_s if asked.continuous else None, on_batch, stopping)
             runs.upkeep.now()
             return summary

@@ -25,6 +25,8 @@ class RunOptions:
     """Starts silver and gold anew from bronze."""
     reshard: int | None = None
     """Moves the state of the lake to so many buckets."""
+    forget: str | None = None
+    """A cluster of which the state is to know nothing any more."""
     accept_removal: int | None = None
     """A version of bronze that took rows out and may be read past from now on."""
     skip_files: Sequence[str] = ()

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterable
 
 from pipelines.lake.lake import Lake
-from pipelines.replication.state.reshard import reshard
+from pipelines.replication.state.reshard import reshard, without_cluster
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.beginning import begin_with, end_of
 from pipelines.streaming.checkpoint.manifest import Manifests
@@ -26,13 +26,16 @@ def relaid(
     layout: tuple[int, int],
     state: Callable[[], list[bytes]],
     end_batch: Callable[[], object],
+    without: str | None = None,
 ) -> Query:
     """The query that goes on in this layout, (buckets, shuffle partitions); `query` where that is its own.
+
+    Its state has nothing of the cluster `without`.
 
     A batch in flight is ended first: tables may have it in part, and the new query would read it again. Until that one
     is recorded, by one rename, the lake has the old one; both go on at the same offset of bronze.
     """
-    if layout == query.layout:
+    if layout == query.layout and without is None:
         return query
     if in_flight(lake, query):
         end_batch()
@@ -40,6 +43,10 @@ def relaid(
             raise RunFailed(f"the batch in flight of lake {lake.root} did not end: start the job again")
     blobs, buckets = state() if end_of(lake, query) is not None else [], layout[0]
     split: Iterable[bytes] = blobs if not blobs or buckets == query.buckets else reshard(blobs, buckets)
+    if without is not None:
+        made = begin_with(lake, query, *layout, without_cluster(split, without))
+        log.warning("the state was moved: it knows nothing of %s any more", without)
+        return made
     made = begin_with(lake, query, *layout, split)
     log.warning(
         "the state was moved: buckets %d -> %d, tasks %d -> %d; the job goes on from there",

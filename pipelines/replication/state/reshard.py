@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.compiled.records import Arrays
 from pipelines.replication.events.sharding import assign
@@ -40,6 +42,45 @@ def reshard(blobs: Sequence[bytes], buckets: int) -> Iterator[bytes]:
         broker_wide = states[0].held.events.filter(pa.array(held[0] < 0))
         shard.state.held = Held(pa.concat_tables([broker_wide, *of_bucket]), states[0].held.runs)
         yield snapshot.pack(shard.finish(), rules, bucket, buckets)
+
+
+def without_cluster(blobs: Iterable[bytes], cluster: str) -> Iterator[bytes]:
+    """Snapshots of the same buckets that know nothing of a cluster: whatever is told of it begins as first seen."""
+    for blob in blobs:
+        state, rules, bucket, buckets = snapshot.unpack(blob)
+        _drop_broker_wide(state, cluster)
+        of_others = np.array([name[0] != cluster for name in state.topics.all], dtype=np.bool_)
+        shard = Shard(_blank([state], rules))
+        partitions, waiting = of_others[state.partition_keys.keys >> 32], _others(state.waiting, cluster).to_numpy()
+        shard.take(state, partitions, waiting, cluster)
+        events, runs = (rows.filter(_others(rows, cluster)) for rows in state.held)
+        shard.state.held = Held(events, runs)
+        yield snapshot.pack(shard.finish(), rules, bucket, buckets)
+
+
+def _drop_broker_wide(state: State, cluster: str) -> None:
+    """Takes out of a state what every bucket reads of a cluster."""
+    number, timeline, sources = state.clusters.find(cluster), state.timeline, state.sources
+    by_number: tuple[dict[Any, Any], ...] = (
+        state.gap_times, state.misread_times, state.last_gaps, state.last_misreads,
+        timeline.brokers, timeline.configs, timeline.versions, timeline.racks, timeline.answers,
+    )  # fmt: skip
+    by_name: tuple[dict[Any, Any], ...] = (
+        sources.settled, state.watched.rounds, state.watched.gaps, state.closings.waiting, state.closings.last,
+    )  # fmt: skip
+    for entries in by_number:
+        for key in [key for key in entries if key[0] == number]:
+            del entries[key]
+    for entries in by_name:
+        entries.pop(cluster, None)
+    sources.known = {key: source for key, source in sources.known.items() if source.cluster != cluster}
+    names = state.source_names.all
+    state.reported_losses = {loss for loss in state.reported_losses if names[loss[0]][0] != cluster}
+
+
+def _others(rows: pa.Table, cluster: str) -> pa.ChunkedArray:
+    """Whether each row is of another cluster, or of none."""
+    return pc.fill_null(pc.not_equal(rows["cluster"], cluster), True)
 
 
 def _rules_of_all(parts: Sequence[tuple[Rules, int, int]]) -> Rules:

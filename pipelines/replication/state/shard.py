@@ -30,9 +30,9 @@ class Shard:
         self._unchanged, self._histories = [UNCHANGED.empty_table()], [ENCODED.empty_table()]
         self._starts = [STARTS.empty_table()]
 
-    def take(self, old: State, partitions: Chosen, waiting: Chosen) -> None:
-        """Adds these partitions of a state, and these of its rows that wait."""
-        numbers = _Numbers(old, self.state, partitions)
+    def take(self, old: State, partitions: Chosen, waiting: Chosen, without: str | None = None) -> None:
+        """Adds these partitions of a state, and these of its rows that wait; nothing has the cluster `without`."""
+        numbers = _Numbers(old, self.state, partitions, without)
         _add_broker_wide(old, self.state, numbers)
         _add_records(old, self.state, numbers)
         _add_by_partition(old, self.state, numbers)
@@ -60,8 +60,9 @@ class Shard:
 class _Numbers:
     """By number in an old state the number in the new one, -1 for what does not go there."""
 
-    def __init__(self, old: State, new: State, chosen: Chosen) -> None:
-        self.clusters, self.sources = _all(old.clusters, new.clusters), _all(old.source_names, new.source_names)
+    def __init__(self, old: State, new: State, chosen: Chosen, without: str | None) -> None:
+        self.clusters = _all(old.clusters, new.clusters, without)
+        self.sources = _all(old.source_names, new.source_names, without)
         keys = old.partition_keys.keys
         self.topics = _named(old.topics, new.topics, np.unique(keys[chosen] >> 32))
         self._topic_ids = old.topic_ids, new.topic_ids
@@ -103,8 +104,8 @@ def _from(first: int, chosen: Chosen) -> I64:
     return np.where(chosen, first + np.cumsum(chosen) - 1, -1)
 
 
-def _all(old: Names, new: Names) -> I64:
-    return _named(old, new, np.arange(len(old.all)))
+def _all(old: Names, new: Names, without: str | None) -> I64:
+    return _named(old, new, np.array([k for k, name in enumerate(old.all) if name[0] != without], dtype=np.int64))
 
 
 def _named(old: Names, new: Names, used: I64) -> I64:

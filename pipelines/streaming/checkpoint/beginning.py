@@ -61,10 +61,18 @@ def forget(lake: Lake, query: Query) -> None:
 
     Others are those that it follows, that it was to start anew (`--rebuild`), or whose record nobody came to write.
     """
-    if offsets.last(lake.files(), query.query_id, "commits") < REPLAYED:
-        return
+    if offsets.last(lake.files(), query.query_id, "commits") >= REPLAYED:
+        _remove_but(lake, query.query_id)
+
+
+def remove_others(lake: Lake, query: Query) -> None:
+    """Removes what other queries have left."""
+    _remove_but(lake, query.query_id, f"{query.query_id}-begin")
+
+
+def _remove_but(lake: Lake, *kept: str) -> None:
     for folder in _of_queries(lake):
-        if folder != query.query_id:
+        if folder not in kept:
             lake.files().delete_dir(f"{offsets.FOLDER}/{folder}")
 
 

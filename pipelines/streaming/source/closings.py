@@ -35,3 +35,17 @@ def closings(lake: Lake) -> list[dict[str, Any]]:
         with files.open_input_file(closing_path(number)) as file:
             rows += pq.read_table(file).to_pylist()
     return rows
+
+
+def remove_cluster(lake: Lake, cluster: str) -> None:
+    """Takes the rows of a cluster out of them; the files stay, as they are counted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    for number in range(count_closings(lake)):
+        with lake.files().open_input_file(closing_path(number)) as file:
+            rows = pq.read_table(file)
+        out = pa.BufferOutputStream()
+        pq.write_table(rows.filter(pc.not_equal(rows["cluster"], cluster)), out)
+        lake.write_durably(closing_path(number), out.getvalue().to_pybytes())

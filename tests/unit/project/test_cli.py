@@ -28,6 +28,7 @@ COMMANDS = [
     "gate",
     "demo",
     "maintain",
+    "forget",
 ]
 
 

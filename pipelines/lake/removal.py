@@ -1,0 +1,227 @@
+"""The rows of one cluster, taken out of tables for good: files without them, then a log that never had them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from pipelines.errors import UsageError
+from pipelines.lake.compaction import COMPRESSION, QUOTED_ALIKE
+from pipelines.lake.data_file import CONFIGURATION, Written, write_file
+from pipelines.lake.delta_log import actions
+from pipelines.lake.durable_log import LAST_CHECKPOINT
+from pipelines.lake.lake import Lake
+from pipelines.lake.retention import BRONZE, GO_ON, TIMES
+from pipelines.lake.row_groups import row_groups
+from pipelines.lake.spans import Span, spans
+from pipelines.lake.table import RETENTION, dataset, replace_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable
+    from pyarrow.fs import FileSystem
+
+MOMENTS = {
+    **TIMES, "hw_regressions": "ts", "quality_results": "run_ts", "alerts": "last_ts", "deliveries": "sent_at",
+    "notes": "written_at", "incidents": "last_ts", "downtimes": "until", "audits": "audited_at",
+}  # fmt: skip
+"""By table the column by which a row is old; the others have the present alone."""
+IDS = {"alerts": "alert_id", "incidents": "incident_id"}
+"""What deliveries name."""
+
+
+def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = None) -> int:
+    """Puts files without the rows of a cluster, or without those before a time, in place of those that have some.
+
+    Returns how many rows went. One commit; a killed one has left the table as it was. Raises CommitFailedError where
+    somebody else removed one of the files meanwhile.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if before is not None and name not in MOMENTS:
+        return 0
+    table, folder, ids = lake.open(name), lake.files(name), _ids(lake, cluster) if name == "deliveries" else set()
+    taken, written, gone = list[Span](), list[Written](), 0
+    columns = dict.fromkeys([*table.metadata().partition_columns, *_front(name), *table.schema().to_arrow().names])
+    limit = before if before is None or name not in GO_ON else min(before, _last_minute(table, cluster) or before)
+    files = [span for span in spans(table, folder, TIMES.get(name)) if _may_have(span, cluster)]
+    for span, rows in _read(table, files):
+        wanted = _mask(name, rows, cluster, ids)
+        if limit is not None:
+            wanted = pc.and_(wanted, pc.fill_null(pc.less(rows[MOMENTS[name]], pa.scalar(limit)), False))
+        kept = rows.filter(pc.invert(wanted)).select(list(columns))
+        if len(kept) == len(rows):
+            continue
+        if not QUOTED_ALIKE.fullmatch(span.file.path):
+            raise UsageError(
+                f"file {span.file.path} of {lake.path(name)} has a name that engines quote in several ways: have its "
+                "writer rewrite it, then call this again"
+            )
+        gone += len(rows) - len(kept)
+        taken.append(span)
+        if len(kept):
+            parts = row_groups(kept) if name == BRONZE else [kept]
+            written.append(write_file(folder, name, kept.schema, parts, COMPRESSION))
+    if taken:
+        replace_files(table, [span.file for span in taken], written, mark=RETENTION)
+    return gone
+
+
+def _front(name: str) -> Sequence[str]:
+    """The columns of which Delta's log is to have bounds, whatever their place."""
+    return [TIMES[name]] if name in TIMES else []
+
+
+def _may_have(span: Span, cluster: str) -> bool:
+    least, most = span.clusters
+    return least is None or most is None or least <= cluster <= most
+
+
+def _read(table: DeltaTable, files: Sequence[Span]) -> Iterator[tuple[Span, pa.Table]]:
+    """The rows of each file; a column that it lacks is null."""
+    import pyarrow as pa
+    import pyarrow.dataset as ds
+
+    reading, schema = ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"), pa.schema(table.schema().to_arrow())
+    plain = {unquote(span.file.path): span for span in files if span.is_plain}
+    whole = dataset(table, reading=reading, keep=plain.__contains__)
+    parts = [(plain[part.path], [part]) for part in whole.get_fragments()]
+    for span in files:
+        if not span.is_plain:  # it is read from memory, where it has no path
+            own = dataset(table, reading=reading, keep={unquote(span.file.path)}.__contains__)
+            parts.append((span, list(own.get_fragments())))
+    for span, fragments in parts:
+        own = ds.FileSystemDataset(fragments, whole.schema, whole.format, whole.filesystem)
+        yield span, own.to_table().cast(schema)
+
+
+def _mask(name: str, rows: pa.Table, cluster: str, ids: Collection[str]) -> Any:
+    """Whether each row is of the cluster, or names it in a table that has no such column."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name == "alerts":
+        return pa.array([dict(labels or ()).get("cluster") == cluster for labels in rows["labels"].to_pylist()])
+    if name == "deliveries":
+        return pc.is_in(rows["alert_id"], pa.array(sorted(ids), pa.string()))
+    if name == "quality_results":
+        parts = [pc.fill_null(rows[column], "") for column in ("sample", "observed")]
+        return pc.match_substring_regex(pc.binary_join_element_wise(*parts, " "), _quoted(cluster))
+    return pc.fill_null(pc.equal(rows["cluster"], cluster), False)
+
+
+def _quoted(cluster: str) -> str:
+    return f"{re.escape(json.dumps(cluster))}|{re.escape(repr(cluster))}"
+
+
+def _ids(lake: Lake, cluster: str) -> set[str]:
+    """The ids of its alerts and incidents."""
+    found = set[str]()
+    for name, column in IDS.items():
+        if lake.has_table(name):
+            rows = lake.rows(name).to_table()
+            found.update(rows.filter(_mask(name, rows, cluster, ()))[column].to_pylist())
+    return found
+
+
+def _last_minute(table: DeltaTable, cluster: str) -> datetime | None:
+    """The last minute of a cluster, from which its gauges go on."""
+    import pyarrow.compute as pc
+    import pyarrow.dataset as ds
+
+    minutes = dataset(table).to_table(["minute"], filter=ds.field("cluster") == cluster)
+    found: datetime | None = pc.max(minutes["minute"]).as_py()
+    return found
+
+
+def readable_versions(lake: Lake, name: str) -> range:
+    """The versions of a table that its log can still make."""
+    from pyarrow.fs import FileSelector
+
+    names = [entry.base_name for entry in lake.files(name).get_file_info(FileSelector("_delta_log"))]
+    numbered = [(int(one[:20]), one[20:]) for one in names if one[:20].isdigit()]
+    commits = {number for number, rest in numbered if rest == ".json"}
+    newest = first = lake.open(name).version()
+    while first - 1 in commits:
+        first -= 1
+    if first:  # older commits are gone: what they did stands in a checkpoint
+        first = min(n for n, rest in numbered if rest.startswith(".checkpoint") and n >= first - 1)
+    return range(first, newest + 1)
+
+
+def clean_log(lake: Lake, name: str, cluster: str, read: int | None = None) -> None:
+    """Leaves of a table's log its newest version alone, or those after `read`, without the writers of a cluster.
+
+    Removed files, which Delta keeps in its log, go from it, too: nobody can ask for their versions any more. A killed
+    one leaves older versions, which the next call removes.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSelector
+
+    table, folder = lake.open(name), lake.files(name)
+    if cluster in json.dumps(actions(folder, table.version()), ensure_ascii=False):
+        table.alter.set_table_properties(dict(CONFIGURATION))  # a commit without files: paths of partitions have names
+        table = lake.open(name)
+    table.create_checkpoint()
+    version = table.version()
+    path = f"_delta_log/{version:020}.checkpoint.parquet"
+    with folder.open_input_file(path) as file:
+        rows = pq.read_table(file)
+    keep = pc.is_null(rows["remove"])
+    if "txn" in rows.column_names:
+        of_cluster = pc.match_substring_regex(pc.struct_field(rows["txn"], "appId"), _writers(cluster))
+        keep = pc.and_(keep, pc.invert(pc.fill_null(of_cluster, False)))
+    out = pa.BufferOutputStream()
+    pq.write_table(rows.filter(keep), out)
+    content = out.getvalue().to_pybytes()
+    about = {"version": version, "size": pc.sum(keep).as_py(), "sizeInBytes": len(content)}
+    lake.write_durably(f"{lake.path(name)}/{path}", content)
+    lake.write_durably(f"{lake.path(name)}/_delta_log/{LAST_CHECKPOINT}", json.dumps(about).encode())
+    oldest = version if read is None else min(version, read + 1)
+    for entry in folder.get_file_info(FileSelector("_delta_log")):
+        number = entry.base_name.lstrip(".")[:20]
+        is_older = number.isdigit() and int(number) < (oldest if entry.base_name.endswith(".json") else version)
+        if entry.is_file and (is_older or entry.base_name.startswith(".")):
+            folder.delete_file(entry.path)
+
+
+def _writers(cluster: str) -> str:
+    """The ids under which a cluster's writers are known to a table, as a regular expression."""
+    return rf"^(ingest:|watch:|watch-epoch:|simulate/){re.escape(cluster)}(/.*)?$"
+
+
+def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool:
+    """Whether a file has rows of a cluster; one that cannot be read may still be being written."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    try:
+        with folder.open_input_file(path) as file:
+            return bool(pc.any(pc.equal(pq.read_table(file, columns=["cluster"])["cluster"], cluster)).as_py())
+    except (OSError, pa.ArrowException, KeyError):  # one of a partition lacks the column
+        return f"cluster={cluster}/" in path
+
+
+def remove_unnamed(lake: Lake, name: str, cluster: str) -> int:
+    """Removes files that no version of a table names any more; of bronze, which others may be writing to, those that
+    have rows of the cluster. Returns how many."""
+    from pyarrow.fs import FileSelector
+
+    folder, removed = lake.files(name), 0
+    present = {unquote(path) for path in lake.open(name).get_add_actions(flatten=True)["path"].to_pylist()}
+    for entry in folder.get_file_info(FileSelector("", recursive=True)):
+        if not entry.base_name.endswith(".parquet") or entry.path in present or entry.path.startswith("_delta_log"):
+            continue
+        if name == BRONZE and not _has_rows(folder, entry.path, cluster):
+            continue
+        folder.delete_file(entry.path)
+        removed += 1
+    return removed

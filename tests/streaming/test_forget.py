@@ -1,0 +1,215 @@
+"""`hwmark forget`: no byte of a cluster is left in its lake, and all rows of the others stay as they were."""
+
+import json
+import shutil
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.recordings import traces
+from pipelines.commands.forget import command
+from pipelines.commands.forget.command import Removal, forget
+from pipelines.errors import UsageError
+from pipelines.lake import removal
+from pipelines.lake.bronze import read_events
+from pipelines.lake.lake import Lake
+from pipelines.lake.roles import RoleHeld, hold
+from pipelines.replication import Rules, replay
+from pipelines.replication.state import snapshot
+from pipelines.streaming import job
+from pipelines.streaming.options import RunOptions
+from pipelines.streaming.tables import KINDS
+from schemas import alerts, deliveries, notes, quality_results, tables
+from tests.streaming.shell import same_rows
+
+GONE, STAYS = "xenopus", "main"
+AT = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+class Killed(Exception):
+    """What comes after it does not happen, as after a kill."""
+
+
+def run(lake, **how):
+    return job.run(lake.root, Rules(), RunOptions(**how))
+
+
+def ingested(lake, cluster):
+    ingest_logs([traces.path("unclean_election")], cluster=cluster, lake=lake.root)
+
+
+def with_people(lake):
+    """Rows of ops, as check, notify and people write them."""
+    for cluster, number in ((GONE, "1" * 16), (STAYS, "2" * 16)):
+        state = {"alert_id": number, "rule": "loss", "severity": "critical", "state": "firing", "subject": "t-0"}
+        state |= {"first_ts": AT, "last_ts": AT, "summary": f"{cluster} lost", "written_at": AT}
+        rows = {
+            alerts: state | {"labels": [("cluster", cluster)]},
+            deliveries: {"channel": "a", "outcome": "sent", "attempt": 1, "sent_at": AT, "alert_id": number},
+            notes: {"cluster": cluster, "handled": False, "text": "a note", "written_at": AT},
+            quality_results: {
+                "run_id": "r", "run_ts": AT, "suite": "s", "expectation": "e", "table": "t", "success": False,
+                "sample": json.dumps([{"cluster": cluster}]),
+            },
+        }  # fmt: skip
+        for schema, row in rows.items():
+            lake.append(schema.TABLE, pa.Table.from_pylist([row], schema.ARROW))
+
+
+@pytest.fixture(scope="module")
+def stored(spark, tmp_path_factory):
+    """A lake of two clusters that the job has read, and with something that it has not."""
+    lake = Lake(str(tmp_path_factory.mktemp("forget") / "lake"))
+    ingested(lake, STAYS)
+    run(lake, buckets=2)
+    ingested(lake, GONE)
+    run(lake, drain=True)
+    with_people(lake)
+    lake.write_durably("_alerts/step.json", json.dumps({"clocks": {"loss": {GONE: 1}}}).encode())
+    return lake
+
+
+@pytest.fixture
+def lake(stored, tmp_path):
+    shutil.copytree(stored.root, tmp_path / "lake")
+    return Lake(str(tmp_path / "lake"))
+
+
+def forgotten(lake, asked=None, known=lambda: None):
+    def go(cluster, held):
+        job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
+
+    return forget(lake, asked or Removal(GONE), go, known)
+
+
+def mentions(lake, root):
+    """The files below a folder that have the name of the cluster, in their bytes, rows, states or own names."""
+    found = []
+    for path in root.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        if path.suffix == ".parquet":
+            content += str(pq.read_table(path).to_pydict()).encode()
+        if content.startswith(snapshot.MAGIC):
+            state, *_ = snapshot.unpack(content)
+            content = snapshot._encoder.encode(snapshot._rest(state, Rules(), 0, 1))
+        if GONE.encode() in content or GONE in path.name:
+            found.append(str(path.relative_to(root)))
+    return found
+
+
+def rows_of(lake, name, cluster=STAYS):
+    rows = lake.rows(name).to_table()
+    column = "cluster" if "cluster" in rows.column_names else None
+    return same_rows(rows.filter(pc.equal(rows[column], cluster)) if column else rows, but=["quarantined_at"])
+
+
+def states(spark, lake):
+    from pipelines.streaming.checkpoint.query import recorded
+    from pipelines.streaming.stateful.stored_state import stored_state
+
+    return [snapshot.unpack(blob)[0] for blob in stored_state(spark, lake, recorded(lake))]
+
+
+WITH_CLUSTER = [name for name, table in tables().items() if any(c.name == "cluster" for c in table.columns)]
+
+
+@pytest.mark.spark
+def test_nothing_of_the_cluster_is_left_and_the_others_are_as_they_were(spark, lake, tmp_path):
+    there = [name for name in WITH_CLUSTER if lake.has_table(name)]
+    before = {name: rows_of(lake, name) for name in there}
+    assert mentions(lake, tmp_path / "lake")
+    words = list(forgotten(lake))
+    assert "versions 0 to " in words[-2]
+    assert mentions(lake, tmp_path / "lake") == []
+    assert {name: rows_of(lake, name) for name in there} == before
+    assert [len(lake.rows(name).to_table()) for name in ("alerts", "deliveries", "notes", "quality_results")] == [1] * 4
+    for name in ("partition_hw", "replication_events"):
+        assert spark.read.format("delta").load(lake.uri(name)).count() == len(before[name])
+    for state in states(spark, lake):
+        assert state.clusters.all == [(STAYS,)]
+        assert {key[0] for key in state.sources.known} == {STAYS}
+
+    ingested(lake, GONE)  # it goes on, as first seen
+    run(lake, drain=True)
+    assert not [row for row in lake.rows("telemetry_gaps").to_table().to_pylist() if row["cluster"] == GONE]
+    alone = replay(read_events(lake.root, cluster=GONE))
+    for kind in ("partition_hw", "isr_changes", "hw_regressions"):
+        found = lake.rows(kind).to_table()
+        mine = found.filter(pc.equal(found["cluster"], GONE))
+        assert same_rows(mine) == same_rows(getattr(alone, kind)), kind
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("lines", [0, 1, 2, 4, 11, 30])
+@pytest.mark.sampled(3)
+def test_killed_at_any_step_the_next_call_does_the_rest(lake, tmp_path, lines):
+    before = {name: rows_of(lake, name) for name in WITH_CLUSTER if lake.has_table(name)}
+    killed = forgotten(lake)
+    for _, _ in zip(range(lines), killed, strict=False):
+        pass
+    killed.close()
+    if lines:
+        with pytest.raises(UsageError, match="forget --cluster xenopus` was cut off"):
+            list(forgotten(lake, Removal(STAYS)))
+    list(forgotten(lake))
+    assert mentions(lake, tmp_path / "lake") == []
+    assert {name: rows_of(lake, name) for name in before} == before
+    run(lake, drain=True)
+    final = [name for name in KINDS if name not in ("coverage", "minute_stats")]  # both count the closing row
+    assert {name: rows_of(lake, name) for name in final} == {name: before[name] for name in final}
+
+
+@pytest.mark.spark
+@pytest.mark.nightly
+@pytest.mark.parametrize("number", range(1, 12))
+@pytest.mark.parametrize("module", [removal, command])
+def test_killed_inside_a_step(lake, tmp_path, monkeypatch, module, number):
+    name = {removal: "replace_files", command: "clean_log"}[module]
+    calls, real = [], getattr(module, name)
+
+    def dies(*args, **how):
+        calls.append(name)
+        if len(calls) == number:
+            raise Killed
+        real(*args, **how)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(module, name, dies)
+        with suppress(Killed):
+            list(forgotten(lake))
+    list(forgotten(lake))
+    assert mentions(lake, tmp_path / "lake") == []
+
+
+@pytest.mark.spark
+def test_before_a_time_only_older_rows_go(lake):
+    rows = lake.rows("partition_hw").to_table()
+    half = pc.quantile(rows["ts"].cast("int64"), 0.5, interpolation="lower")[0].as_py()
+    limit = datetime.fromtimestamp(half / 1e6, UTC)
+    health, events = rows_of(lake, "partition_health", GONE), read_events(lake.root, cluster=STAYS)
+    list(forgotten(lake, Removal(GONE, limit)))
+    expected = rows.filter(pc.or_(pc.equal(rows["cluster"], STAYS), pc.greater_equal(rows["ts"], pa.scalar(limit))))
+    assert same_rows(lake.rows("partition_hw").to_table()) == same_rows(expected)
+    assert rows_of(lake, "partition_health", GONE) == health
+    assert len(read_events(lake.root, cluster=STAYS)) == len(events)
+    summary = run(lake)
+    assert summary.events == 0
+
+
+def test_it_waits_for_nobody_who_writes(tmp_path):
+    lake = Lake(str(tmp_path))
+    ingested(lake, GONE)
+    for role in ("run", "maintain", "notify"):
+        with hold(lake.root, role), pytest.raises(RoleHeld, match=f"{role} of lake"):
+            list(forgotten(lake))
+    with hold(lake.root, f"ingest:{GONE}/any"), pytest.raises(RoleHeld, match="ingest:xenopus"):
+        list(forgotten(lake))
+    list(forgotten(lake))
+    assert mentions(lake, tmp_path) == []
+    ingested(lake, GONE)
+    assert len(read_events(lake.root)) == len(read_logs([traces.path("unclean_election")], GONE))
