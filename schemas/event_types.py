@@ -1,7 +1,7 @@
 """The types of events in `bronze/replication_events`, and what a row of each must hold."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "leader": ("leader_epoch", "leo", "hw", "isr"),
@@ -19,7 +19,7 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "replica_leo": ("replica_id", "leo"),
     "progress": (),
     "lost": (),
-    "sample": ("replica_id", "leo"),
+    "sample": ("replica_id",),
     "unread": (),
 }
 """Event types, and the columns that must not be null in each. State and compiled code number them in this order."""
@@ -33,6 +33,8 @@ CLEAN_START, UNCLEAN_START = "start=clean", "start=unclean"
 
 LOG_EPOCH = "log_epoch="
 """How the detail of a `sample` begins that has the latest leader epoch in the replica's log."""
+DISK_EPOCHS = "epochs="
+"""How the detail of a `sample` from a disk begins, which has the entries of its leader-epoch-checkpoint."""
 FIRST_ROUND = "first round"
 """How the detail of a watcher's first `progress` begins: what was before it, it has not seen."""
 HOLDS = "holds "
@@ -51,6 +53,8 @@ next controller that fails leaves no majority."""
 
 _WITHOUT = re.compile(r", without ((?:\d+ )*\d+)")
 _HOLDS = re.compile(rf"{HOLDS}(\d+) s$")
+_ENTRY = re.compile(r"(\d{1,10}):(\d{1,19})")
+KEPT_EPOCHS = 8
 _CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
 
 DETAILS = {
@@ -81,6 +85,17 @@ def cut_answer(detail: str | None) -> tuple[int, int, int] | None:
     """HW, epoch and end of a `cut_detail`, None of any other."""
     found = _CUT.fullmatch(detail or "")
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
+
+
+def epochs_detail(entries: Sequence[tuple[int, int]]) -> str:
+    """The detail of a disk's `sample`: the newest entries (leader epoch, offset at or below which it began)."""
+    return DISK_EPOCHS + " ".join(f"{epoch}:{start}" for epoch, start in entries[-KEPT_EPOCHS:])
+
+
+def epoch_entries(detail: str | None) -> list[tuple[int, int]]:
+    """The entries of an `epochs_detail`, none of any other."""
+    pairs = [(int(epoch), int(start)) for epoch, start in _ENTRY.findall(detail or "")]
+    return pairs if detail and detail.startswith(DISK_EPOCHS) else []
 
 
 def holds_s(detail: str | None) -> int | None:

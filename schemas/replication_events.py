@@ -9,6 +9,8 @@ DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
 WATCHER = "watch/"
 """How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
+DISK = "disk/"
+"""How the source_id begins of what checkpoint files and the metadata log on disks say."""
 OLDER = "+"
 """`<source_id>+1`, `+2`, ...: lines of that writer's files that came after those that follow them."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from generators.disks.checkpoints import Place
 from generators.disks.comparison import compare
-from generators.disks.directories import METADATA_LOG, LogDirectory, PartitionDirectory
+from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.findings import Finding, Severity
 from generators.disks.replica import ReplicaLog, read_replica
 
@@ -82,7 +82,7 @@ def partition_audits(
     for directory in directories:
         for one in directory.partitions:
             wanted = chosen is None or (one.place[0] == chosen[0] and chosen[1] in (None, one.place[1]))
-            if one.kind is None and one.place != METADATA_LOG and wanted:
+            if one.is_replica and wanted:
                 replicas.setdefault(one.place, []).append((directory, one))
     sizes: dict[str, int] = {}
     for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):

@@ -40,6 +40,11 @@ class PartitionDirectory:
     place: Place
     kind: str | None = None
 
+    @property
+    def is_replica(self) -> bool:
+        """Whether it is a replica of the broker, and of a topic that clients may see."""
+        return self.kind is None and self.place != METADATA_LOG
+
     @cached_property
     def topic_id(self) -> str | None:
         """The topic id in partition.metadata, None where there is none. Raises Unreadable."""

@@ -1,37 +1,44 @@
-"""`hwmark ingest disk`: the metadata log of brokers' disks to events of a lake, once or as it grows."""
+"""`hwmark ingest disk`: metadata log and checkpoints of brokers' disks to events of a lake, once or as they change."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import process_time
+from time import monotonic, process_time, time
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.messages.coverage import Shown
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.progress import interleave, progress
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from generators.brokerlogs.tailing.told_lines import Stretch
-from generators.disks.directories import find_log_directories
+from generators.disks.checkpoint_rows import BrokerCheckpoints
+from generators.disks.directories import METADATA_LOG as METADATA_PLACE
+from generators.disks.directories import LogDirectory, find_log_directories
+from generators.disks.files import Unreadable
 from generators.disks.metadata_log import NodeLog, longest, node_logs
 from generators.disks.metadata_rows import SOURCE, MetadataRows, read_rows
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_round
 from pipelines.lake.file_systems import StorageOptions
-from pipelines.lake.roles import hold
+from pipelines.lake.roles import Held, RoleHeld, hold
+from schemas.levels import POLLED
+from schemas.replication_events import DISK
 
 SHARE = 0.01
-"""Of one core, at most, that following takes: after a reading it pauses for so many times as long."""
+"""Of one core, at most, that following takes: after a look it pauses for so many times as long."""
 LEAST_PAUSE_S = 1.0
+WAIT_FOR_ROLE_S = 60.0
 COVERS = ("elections", "unclean_elections", "isr", "brokers", "assignments", "configs", "topics")
-"""The kinds of evidence that the metadata log has."""
+"""The kinds of evidence that the metadata log has. Checkpoints have none: they are written every five seconds."""
 NO_LINES = {"lines": Stretch(), "place": None}
 """In the state of a source that has no lines of text, where a log's has those told."""
 
@@ -47,12 +54,16 @@ class DiskSummary:
     committed_end: int = 0
     end: int = 0
     lost: int = 0
-    problems: list[str] = field(default_factory=list)
+    replicas: Counter[int] = field(default_factory=Counter)
+    """By broker the replicas of which its checkpoints tell."""
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    """By source."""
 
     def lines(self) -> list[str]:
         """The summary, line by line."""
         text = [
-            f"{self.cluster}: {self.rows:,} events of {self.records:,} records of the metadata log, {self.nodes} copies"
+            f"{self.cluster}: {self.rows:,} events of {self.records:,} records of the metadata log, {self.nodes} "
+            f"copies, and of {self.replicas.total():,} replicas of {len(self.replicas)} brokers"
         ]
         if self.end > self.committed_end:
             text.append(
@@ -61,7 +72,7 @@ class DiskSummary:
             )
         if self.lost:
             text.append(f"  {self.lost:,} records are in no copy given: name the directories of other nodes, too")
-        return text + [f"  {problem}" for problem in self.problems]
+        return text + [f"  {problem}" for problems in self.problems.values() for problem in problems]
 
 
 def ingest_disk(
@@ -74,70 +85,157 @@ def ingest_disk(
     stop: threading.Event | None = None,
     storage_options: StorageOptions | None = None,
 ) -> DiskSummary:
-    """Write what is new in the metadata log below `paths`, until `stop` is set if `follow`.
+    """Write what is new in the metadata log and in the checkpoints below `paths`, until `stop` is set if `follow`.
 
-    Raises UsageError where there is none, RoleHeld where another process reads it into this lake.
+    Raises UsageError if there are neither, RoleHeld if another process reads the same into this lake.
     """
     stop, summary = stop or threading.Event(), DiskSummary(cluster)
-    with hold(lake, f"ingest:{cluster}/{SOURCE}", storage_options) as held:
-        writer = _Writer(lake, cluster, storage_options)
+    directories = find_log_directories(paths)
+    with ExitStack() as roles:
+        readers = _readers(directories, _Place(lake, cluster, storage_options, roles), follow=follow)
         while True:
-            began = process_time()
-            nodes = node_logs(find_log_directories(paths))
-            if not nodes:
-                raise UsageError(
-                    f"no metadata log below {', '.join(map(str, paths))}: name log directories of KRaft nodes"
-                )
-            held.check()
-            writer.write(nodes, summary)
+            for reader in readers:
+                if reader.due <= monotonic():
+                    reader.read(directories, summary)
             if on_progress:
                 on_progress(summary.lines()[0])
-            if not follow or stop.wait(max(LEAST_PAUSE_S, (process_time() - began) / SHARE)):
+            if not follow or stop.wait(max(min(reader.due for reader in readers) - monotonic(), LEAST_PAUSE_S)):
                 return summary
+            try:
+                directories = find_log_directories(paths)
+                summary.problems.pop("", None)
+            except (UsageError, Unreadable) as error:  # a mount that is away for a while
+                directories, summary.problems[""] = [], [str(error)]
 
 
-class _Writer:
-    """Writes rows that are new, with the state that says which those are in the same commit."""
+@dataclass(frozen=True)
+class _Place:
+    """The cluster and the lake that rows are of, and the roles that are held for them."""
 
-    def __init__(self, lake: str, cluster: str, storage_options: StorageOptions | None) -> None:
-        self._lake, self._cluster, self._options = lake, cluster, storage_options
-        self._checkpoints = Checkpoints(lake, cluster, storage_options)
-        self._state: dict[str, Any] = self._checkpoints.load([SOURCE])[SOURCE]
-        self._numbering = Numbering(**self._state.get("numbers", {}))
+    lake: str
+    cluster: str
+    options: StorageOptions | None
+    roles: ExitStack
 
-    def write(self, nodes: Sequence[NodeLog], summary: DiskSummary) -> None:
+
+def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool) -> list[_Reader]:
+    """A reader of the metadata log, and one for each broker with replicas.
+
+    Beside every broker of a cluster runs one process: the first of them has the metadata log, which is one for all.
+    """
+    brokers = {
+        one.broker_id for one in directories if one.broker_id is not None and any(p.is_replica for p in one.partitions)
+    }
+    sharing = len(brokers) + 1
+    readers: list[_Reader] = [_BrokerReader(place, broker, sharing) for broker in sorted(brokers)]
+    if any(one.replica(METADATA_PLACE) is not None for one in directories):
+        readers.insert(0, _MetadataReader(place, SOURCE, sharing, may_wait=follow and bool(brokers)))
+    if not readers:
+        paths = ", ".join(str(one.path) for one in directories)
+        raise UsageError(f"no replicas and no metadata log below {paths}: name log directories of Kafka's nodes")
+    return readers
+
+
+class _Reader:
+    """Reads one source and commits rows with the state that says which were told.
+
+    Args:
+        sharing: so many readers share what following may take of a core.
+        may_wait: whether it waits while another process has this source's role.
+    """
+
+    def __init__(self, place: _Place, source: str, sharing: int, *, may_wait: bool = False) -> None:
+        self.source, self.due = source, 0.0
+        self._place, self._sharing, self._may_wait = place, sharing, may_wait
+        self._held: Held | None = None
+        self._state: dict[str, Any] = {}
+
+    def read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
+        """Write what is new, and set when to look again. Raises RoleHeld unless it may wait."""
+        began = process_time()
+        try:
+            self._take_role()
+        except RoleHeld as held:
+            if not self._may_wait:
+                raise
+            summary.problems[self.source] = [str(held)]
+            self.due = monotonic() + WAIT_FOR_ROLE_S
+            return
+        self._read(directories, summary)
+        pause_s = (process_time() - began) * self._sharing / SHARE
+        self.due = monotonic() + max(LEAST_PAUSE_S, pause_s)
+
+    def _take_role(self) -> None:
+        if self._held is None:
+            place = self._place
+            role = f"ingest:{place.cluster}/{self.source}"
+            self._held = place.roles.enter_context(hold(place.lake, role, place.options))
+            self._checkpoints = Checkpoints(place.lake, place.cluster, place.options)
+            self._state = self._checkpoints.load([self.source])[self.source]
+            self._numbering = Numbering(**self._state.get("numbers", {}))
+
+    def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
+        raise NotImplementedError
+
+    def _commit(self, rows: pa.Table, until_ms: int, shown: Shown, state: dict[str, Any], defaults: Any) -> int:
+        """Commit rows, with `progress` up to `until_ms` behind them; returns how many."""
+        last_us = self._state.get("last_ts", 0) * 1000
+        until = max(until_ms * 1000, last_us)
+        if until <= last_us and not rows.num_rows:
+            return 0
+        source = {"cluster": self._place.cluster, "source_id": self.source, **defaults}
+        parts = [interleave(rows, last_us, source, shown)] if rows.num_rows else []
+        parts.append(progress(np.array([until]), source, rows.schema, shown, last_us))
+        assert self._held is not None
+        self._held.check()
+        numbered = self._numbering.number(pa.concat_tables(parts))
+        numbers = {"numbers": self._numbering.as_json(), "last_ts": until // 1000}
+        self._state = {**self._state, **state, **numbers, **NO_LINES}
+        versions = self._checkpoints.write({self.source: self._state})
+        append_round(self._place.lake, numbered, versions, self._place.options)
+        self._checkpoints.mark_committed([self.source])
+        return len(numbered)
+
+
+class _MetadataReader(_Reader):
+    """The metadata log of the cluster, out of all copies given."""
+
+    def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
         """Commit the rows past those told; of provisional ones told before, those that are committed now."""
-        read = read_rows(nodes, self._cluster)
-        rows = self._new_rows(read, nodes)
+        nodes = node_logs(directories)
+        if not nodes:
+            return
+        read = read_rows(nodes, self._place.cluster)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
         unknown = [f"{count:,} x {what}: not known, left out" for what, count in read.unknown.most_common(8)]
-        summary.problems = [problem for node in nodes for problem in node.problems] + unknown
-        if rows.num_rows:
-            numbered = self._numbering.number(rows)
-            self._state = {
-                "numbers": self._numbering.as_json(),
-                "told": read.end,
-                "committed": read.committed_end,
-                "epoch": read.epoch,
-                "last_ts": max(read.last_ts, self._state.get("last_ts", 0)),
-                **NO_LINES,
-            }
-            versions = self._checkpoints.write({SOURCE: self._state})
-            append_round(self._lake, numbered, versions, self._options)
-            self._checkpoints.mark_committed([SOURCE])
-            summary.rows += len(numbered)
+        summary.problems[self.source] = [problem for node in nodes for problem in node.problems] + unknown
+        state = {"told": read.end, "committed": read.committed_end, "epoch": read.epoch}
+        shown: Shown = dict.fromkeys(COVERS, 0)
+        defaults = {"broker_id": METADATA_LOG, "level": 0}
+        summary.rows += self._commit(self._new_rows(read, nodes), read.last_ts, shown, state, defaults)
 
     def _new_rows(self, read: MetadataRows, nodes: Sequence[NodeLog]) -> pa.Table:
         told, committed = self._state.get("told", 0), self._state.get("committed", 0)
         kept = longest(nodes).lineage.end_of(self._state.get("epoch", -1))
         told = min(told, kept[1]) if kept else 0
         new = (read.offsets >= told) | ((read.offsets >= committed) & (read.offsets < read.committed_end))
-        rows, last_us = read.rows.filter(pa.array(new)), self._state.get("last_ts", 0) * 1000
-        defaults = {"cluster": self._cluster, "source_id": SOURCE, "broker_id": METADATA_LOG, "level": 0}
-        until = read.last_ts * 1000
-        if until <= last_us and not rows.num_rows:
-            return rows
-        shown: Shown = dict.fromkeys(COVERS, 0)
-        parts = [interleave(rows, last_us, defaults, shown)] if rows.num_rows else []
-        return pa.concat_tables([*parts, progress(np.array([max(until, last_us)]), defaults, EVENTS, shown, last_us)])
+        return read.rows.filter(pa.array(new))
+
+
+class _BrokerReader(_Reader):
+    """The checkpoints of one broker's log directories."""
+
+    def __init__(self, place: _Place, broker_id: int, sharing: int) -> None:
+        super().__init__(place, f"{DISK}broker-{broker_id}", sharing)
+        self._files = BrokerCheckpoints(broker_id)
+
+    def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
+        files = self._files
+        files.told = {name: tuple(told) for name, told in self._state.get("told", {}).items()}
+        own = [one for one in directories if one.broker_id == files.broker_id]
+        rows = files.rows(own, self._place.cluster, self.source, time())
+        defaults = {"broker_id": files.broker_id, "level": POLLED}
+        summary.rows += self._commit(rows, files.until_ms, {}, {"told": files.told}, defaults)
+        summary.replicas[files.broker_id] = sum(one.is_replica for directory in own for one in directory.partitions)
+        summary.problems[self.source] = files.problems

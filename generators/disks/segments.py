@@ -89,3 +89,34 @@ def index_entries(segment: Segment) -> Array:
     if content[len(content) // 8 * 8 :].strip(b"\0"):
         raise Unreadable(segment.index, f"{len(content):,} bytes are no whole number of entries of 8")
     return entries
+
+
+def log_end(folder: Path) -> int | None:
+    """The log end offset of a partition's directory: behind the last whole batch, or the base offset of an empty
+    segment (5.5); None without segments. Raises Unreadable."""
+    files = [segment for segment in segments(folder) if not segment.deleted]
+    if not files:
+        return None
+    newest = files[-1]
+    for start in (_last_indexed(newest), 0):
+        walk_end, end = WalkEnd(), newest.base
+        for block, _ in blocks(newest, walk_end, start):
+            whole = block[block["fault"] == WHOLE]
+            end = int(whole["last"][-1]) + 1 if len(whole) else end
+        if walk_end.position > start or not start:
+            break
+    return end
+
+
+def _last_indexed(segment: Segment) -> int:
+    """The position of the index's last entry; of a file that was preallocated the rest is zeros."""
+    try:
+        with opened(segment.index) as descriptor:
+            low, high = 0, os.fstat(descriptor).st_size // 8
+            while low < high:
+                middle = (low + high) // 2
+                written = any(read_at(segment.index, descriptor, middle * 8, 8))
+                low, high = (middle + 1, high) if written else (low, middle)
+            return int.from_bytes(read_at(segment.index, descriptor, low * 8 - 4, 4), "big") if low else 0
+    except Unreadable:
+        return 0

@@ -16,13 +16,14 @@ def ingest_disk(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Log directories, or folders of several.")],
     cluster: Annotated[str, typer.Option(metavar="NAME", help="The cluster they belong to.")],
     lake: Lake = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Go on reading as the metadata log grows.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on reading as files change.")] = False,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Turn the metadata log on brokers' and controllers' disks into events of a lake; nothing below DIR is written.
+    """Turn the metadata log and the checkpoints on nodes' disks into events of a lake; nothing below DIR is written.
 
-    Name the directories of a majority of the controllers: one copy does not show what the quorum has committed.
+    Name the directories of a majority of the controllers: one copy does not show what the quorum has committed. With
+    --follow run one beside each broker.
 
     \b
     Examples:

@@ -20,12 +20,12 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sequencing import follower_hw_falls
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.types import I32, I64, NEVER, NULL, NULL32
-from pipelines.replication.events.columns import CODE, int32_column, int64_column, take_rows
+from pipelines.replication.events.columns import CODE, event_kinds, int32_column, int64_column, take_rows
 from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
-from schemas.replication_events import WATCHER
+from schemas.replication_events import DISK, WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
@@ -117,7 +117,18 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
         *((int(r), {"event_type": "hw", "detail": "reports_back", "before": int(hw)}) for r, hw in moved_back),
         *((int(r), {"event_type": "hw", "detail": "taken_back"}) for r in results.marked(RETRACTED)),
         *((int(r), {"event_type": "hw", "detail": "not_cut_off"}) for r in results.marked(NOT_CUT_OFF)),
+        *((int(r), {}) for r in _samples_of_disks(state, batch, results)),
     ]
+
+
+def _samples_of_disks(state: State, batch: Batch, results: TermResults) -> I64:
+    """Rows about what checkpoint files on disks say of a replica."""
+    of_disk = np.array([str(name[1]).startswith(DISK) for name in state.source_names.all], dtype=np.bool_)
+    if not of_disk.any():
+        return results.unled[:0]
+    rows: I64 = results.unled[of_disk[state.series["source"][batch.series[results.unled]]]]
+    samples: I64 = rows[event_kinds(take_rows(batch.events.select(["event_type"]), rows)) == CODE["sample"]]
+    return samples
 
 
 def queue_follower_hws(state: State, closed: Set[str]) -> None:

@@ -111,6 +111,12 @@ def _missing_config(checked: CheckedSlice) -> Mask | None:
     return checked.mask(checked.of_types("config") & empty)
 
 
+def _sample_without_offset(checked: CheckedSlice) -> Mask | None:
+    if "sample" not in checked.types:
+        return None
+    return checked.mask(checked.of_types("sample") & checked.null("leo") & checked.null("hw"))
+
+
 def _unknown_detail(event_type: str) -> Check:
     def broken(checked: CheckedSlice) -> Mask | None:
         if event_type not in checked.types:
@@ -259,6 +265,7 @@ ROW_RULES: tuple[RowRule, ...] = (
         for column in sorted({c for needs in REQUIRED.values() for c in needs})
     ),
     RowRule("missing_config", ("min_isr", "lag_max_ms", "detail"), _missing_config),
+    RowRule("sample_without_offset", ("leo", "hw"), _sample_without_offset),
     *(RowRule(f"unknown_detail_of_{t}", ("detail",), _unknown_detail(t)) for t in DETAILS),
     *(RowRule(f"{column}_below_{least}", (column,), _outside(column, least)) for column, least in _LEAST.items()),
     RowRule("replica_id_below_0", ("replica_id",), _outside("replica_id", 0)),

@@ -145,7 +145,7 @@ def _unless_excluded(
     if term.loss_excluded or (verdict is not None and verdict.cls in CRITICAL):
         return verdict, True
     earlier = topic.terms.before(term)
-    unknown = all(t.start_offset is None for t in earlier)
+    unknown = all(t.known_start is None for t in earlier)
     if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap and not term.unclean:
         return verdict, True
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)

@@ -60,15 +60,23 @@ class PartitionHistory(Persisted):
         """Applies one event; `settle(its time)` comes before."""
         if event.ts > self.now:
             self.now = event.ts
+        if event.event_type == "sample":  # entries of checkpoints outlive their topic: they are no sign of a new one
+            topic = next((t for t in self.topics if t.registration.topic_id == event.topic_id), None)
+        else:
+            topic = self._own_topic(event, lookup)
+        if topic is not None:
+            topic.apply(event, lookup)
+            self._gather(topic)
+
+    def _own_topic(self, event: PartitionEvent, lookup: TermLookup) -> TopicHistory | None:
+        """The topic that an event is about, None if that is not known yet, or none; a new one begins with its first."""
         topic = self._deleted_topic(event.topic_id) if len(self.topics) > 1 else None
         if topic is None:
             belongs = self.identity.belongs(event, self.registration)
             if belongs is None:
                 self._recreate(event, lookup)
             topic = None if belongs is False else self.topics[-1]
-        if topic is not None:
-            topic.apply(event, lookup)
-            self._gather(topic)
+        return topic
 
     def settle(self, upto: int, lookup: TermLookup) -> int | None:
         """Takes the decisions due before `upto`; returns when the next one is due."""

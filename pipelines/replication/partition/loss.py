@@ -80,7 +80,7 @@ def judge(
     certain = mark  # without the stored HWs that may be of another term
     for term, successor in zip(terms.terms, [*terms.terms[1:], None], strict=False):
         replaced = term.unclean and not term.sampled  # samples may have missed that its leader had joined the ISR
-        least = LeastStart(term.start_offset, term.epoch, True)
+        least = LeastStart(term.start_offset, term.epoch, term.known_start is not None)
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
         if term.across_seam and mark.epoch == term.epoch:
@@ -235,7 +235,7 @@ def _mark_after(
     witnessed = summary.witnessed if summary.witnessed is not None and summary.witnessed > (computed or -1) else None
     complete = summary.complete and told_to_its_end and witnessed is None
     shown = summary.reported is not None or summary.min_isr_told == 1 or hmax == term.start_hw
-    told = term.start_offset is not None
+    told = term.known_start is not None
     after = CommittedMark(mark.offset, mark.exact and told, mark.by, mark.epoch, mark.broker_id)
     after.behind_gap, after.unreported_epoch = mark.behind_gap, mark.unreported_epoch if told else term.epoch
     if start is not None and mark.offset is not None and start < mark.offset:

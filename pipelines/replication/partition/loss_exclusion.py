@@ -39,7 +39,7 @@ def missing_to_exclude_loss(
     bounds = [before.bound, before.offset if before.exact else None]
     if _may_have_led_before(terms, term, isr, as_of, lookup):
         bounds = []
-    if term.start_offset is not None and any(bound is not None and term.start_offset >= bound for bound in bounds):
+    if term.known_start is not None and any(bound is not None and term.known_start >= bound for bound in bounds):
         return []
     resumed = term.ordinal > 0
     missing = [] if resumed else _missing_of_election(term, isr)
@@ -48,7 +48,7 @@ def missing_to_exclude_loss(
     missing += _missing_of_answers(terms, term, isr, lookup)
     if not missing:
         return []
-    start = [] if term.start_offset is not None else ["start offset"]
+    start = [] if term.known_start is not None else ["start offset"]
     return [*start, "an upper bound of the HW before", *missing]
 
 

@@ -22,7 +22,7 @@ from pipelines.replication.partition.terms import (
     Terms,
 )
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
-from schemas.event_types import UNCLEAN_START
+from schemas.event_types import UNCLEAN_START, epoch_entries
 
 GONE = frozenset({"fenced", "unregistered", "controlled_shutdown"})
 LASTING = GONE | {"unfenced"}
@@ -220,6 +220,32 @@ def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup
         _store(terms, term.key, StoredHw(event.broker_id, event.hw, by, event.ts))
 
 
+def has_unknown_epoch(event: PartitionEvent, terms: Terms) -> bool:
+    """Whether a term of a leader epoch in a replica's leader-epoch-checkpoint may still be told of."""
+    return any(terms.may_still_start(epoch) for epoch, _ in epoch_entries(event.detail))
+
+
+def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None:
+    """Takes from a replica's checkpoints its HW, and at which offsets leader epochs began at most.
+
+    A leader of the epoch that the log ends in, or of an earlier one, had committed as much as the HW (proofs 5.4). Of
+    an epoch's start its leader alone knows more (5.3). Near a resumption clocks do not tell whose HW it is.
+    """
+    for epoch, start in epoch_entries(event.detail):
+        term = terms.first_of_epoch(epoch)
+        if term is not None and term.start_ts is None:
+            term.start_offset = start if term.start_offset is None else min(start, term.start_offset)
+    resumed = [t for t in terms.terms if t.epoch == event.leader_epoch and t.ordinal > 0]
+    if event.hw is None or event.leader_epoch is None or any(abs(t.ts - event.ts) <= grace_us for t in resumed):
+        return
+    upto = [t for t in terms.terms if t.epoch <= event.leader_epoch and (t.ordinal == 0 or t.ts <= event.ts)]
+    stored = StoredHw(event.broker_id, event.hw, f"{STORED_BY}{event.broker_id}", event.ts)
+    if upto:
+        _store(terms, upto[-1].key, stored)
+    elif terms.folded_term is None:
+        terms.base = raised(terms.base, event.hw, stored.by, None)
+
+
 def count_hws_of_before(terms: Terms) -> bool:
     """Counts the HWs with which brokers came that nothing of is known before, and that they cut off as they followed
     the first leader known: they are of before it. Returns whether there was one."""
@@ -227,9 +253,9 @@ def count_hws_of_before(terms: Terms) -> bool:
     before = terms.base
     for broker, position in terms.positions.items():
         cut = position.hw_cut_off is not None and position.last_term is None and position.leo is not None
-        if first is None or not cut or position.epoch != first.epoch or first.start_offset is None:
+        if first is None or not cut or position.epoch != first.epoch or first.known_start is None:
             continue
-        if (position.leo or 0) <= first.start_offset:
+        if (position.leo or 0) <= first.known_start:
             terms.base = raised(terms.base, position.hw_cut_off or 0, f"{STORED_BY}{broker}", None)
     return terms.base is not before
 

@@ -93,6 +93,11 @@ class Term(Persisted):
         return self.epoch, self.ordinal
 
     @property
+    def known_start(self) -> int | None:
+        """Its start offset as its leader reported it. `start_offset` alone may be a bound from a disk: at most this."""
+        return None if self.start_ts is None else self.start_offset
+
+    @property
     def differs_from(self) -> tuple[int | None, int] | None:
         """(offset, leader epoch) from which on replicas may hold other records: its leader lost some, or may have, and
         went on in the same leader epoch. OffsetsForLeaderEpoch gives them the end of an epoch, not its content."""
@@ -404,7 +409,7 @@ class Terms(Persisted):
             return LeastStart(term.start_offset, term.epoch, False)
         offset, epoch = min((s for s in starts if s[0] is not None), key=lambda s: s[0] or 0, default=(None, None))
         doubtful = place >= 0 and self.in_another_of_epoch(self.terms[place].key, broker)
-        complete = known and not doubtful and all(start is not None for start, _ in starts)
+        complete = known and not doubtful and all(t.known_start is not None for t in since)
         return LeastStart(offset, epoch, complete)
 
     def took_part(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:

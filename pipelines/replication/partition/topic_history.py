@@ -13,7 +13,13 @@ from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge
 from pipelines.replication.partition.registration import PartitionRegistration
-from pipelines.replication.partition.stored_high_watermarks import attribute_stored_hw, count_hw_of_follower, raised
+from pipelines.replication.partition.stored_high_watermarks import (
+    attribute_stored_hw,
+    count_hw_of_follower,
+    has_unknown_epoch,
+    raised,
+    take_checkpoints,
+)
 from pipelines.replication.partition.terms import BrokerPosition, Term, TermKey
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
@@ -59,13 +65,15 @@ class TopicHistory(TopicState):
             self._gap(event)
         elif event.event_type == "clock":
             self._clock(event)
+        elif event.event_type == "sample":
+            self._sample_of_disk(event, lookup)
         else:
             self._isr(event, lookup)
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> None:
         """Takes every decision due by `at`, from what is known as of `as_of`."""
         if self.provisional:
-            self._accept_provisional(at)
+            self._accept_provisional(at, lookup)
         decisions.decide(self, at, as_of, lookup)
 
     def zombie_rise(self, term: Term, hw: int, ts: int, lookup: TermLookup) -> None:
@@ -258,6 +266,18 @@ class TopicHistory(TopicState):
             term.summary = replace(term.summary, has_gap=True) if term.summary else None
             self.judge_again_at = self.decision_time()
 
+    def _sample_of_disk(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """A replica's checkpoint files; one of an epoch whose election may be told yet waits, at most for the grace."""
+        self.judge_again_at = self.decision_time()
+        of_replica = [(d, e) for d, e in self.provisional if (e.event_type, e.broker_id) == ("sample", event.broker_id)]
+        self.provisional = [waiting for waiting in self.provisional if waiting not in of_replica]
+        for _, earlier in of_replica:
+            take_checkpoints(earlier, self.terms, lookup.grace_us)
+        if has_unknown_epoch(event, self.terms):
+            self.provisional = [*self.provisional[1 - KEPT_PROVISIONAL :], (event.ts + lookup.grace_us, event)]
+        else:
+            take_checkpoints(event, self.terms, lookup.grace_us)
+
     def _clock(self, event: PartitionEvent) -> None:
         """The clock of a broker is wrong, or right again. A wrong one proves nothing about the order of events."""
         self.terms.wrong_clocks.pop(event.broker_id, None)
@@ -318,20 +338,25 @@ class TopicHistory(TopicState):
 
     def _settle_provisional(self) -> None:
         """Applies provisional events that are known to be committed, and drops those that are known never to be."""
-        confirmed = [event for _, event in self.provisional if self._is_confirmed(event)]
+        confirmed = [e for _, e in self.provisional if e.event_type != "sample" and self._is_confirmed(e)]
         self.provisional = [
-            (due, event) for due, event in self.provisional if event not in confirmed and not self.isr.refutes(event)
+            (due, event)
+            for due, event in self.provisional
+            if event not in confirmed and (event.event_type == "sample" or not self.isr.refutes(event))
         ]
         for event in confirmed:
             self._apply_metadata(event)
 
-    def _accept_provisional(self, at: int) -> None:
+    def _accept_provisional(self, at: int, lookup: TermLookup) -> None:
         """Applies provisional events that no broker has refuted in time. They prove no loss."""
         ripe = [event for due, event in self.provisional if due <= at]
         self.provisional = [(due, event) for due, event in self.provisional if due > at]
         for event in ripe:
             known = self.registration.partition_epoch
-            if event.partition_epoch is None or known is None or event.partition_epoch > known:
+            if event.event_type == "sample":
+                take_checkpoints(event, self.terms, lookup.grace_us)
+                self.judge_again_at = self.decision_time()
+            elif event.partition_epoch is None or known is None or event.partition_epoch > known:
                 self._apply_metadata(event)
             elif event.event_type == "election":
                 self._election(event)

@@ -95,6 +95,7 @@ def test_null_in_a_not_null_column(column):
 
 BROKEN = [
     ("append", {"event_type": "appended"}, "unknown_event_type: event_type = appended"),
+    ("sample", {"leo": None, "hw": None}, "sample_without_offset: leo = null, hw = null"),
     ("config", {"min_isr": None}, "missing_config: min_isr = null, lag_max_ms = null, detail = null"),
     ("broker_state", {"detail": "dead"}, "unknown_detail_of_broker_state: detail = dead"),
     ("broker_state", {"detail": None}, "unknown_detail_of_broker_state: detail = null"),

@@ -1,0 +1,144 @@
+"""Rows of bronze out of a broker's checkpoint files: `sample` for a replica's offsets, `truncate` for a cut."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
+from generators.brokerlogs.events.event_rows import EVENTS
+from generators.brokerlogs.events.source_state import PartitionStates
+from generators.disks.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, Offsets, Place
+from generators.disks.directories import LogDirectory, PartitionDirectory
+from generators.disks.files import Unreadable
+from generators.disks.segments import log_end
+from schemas.event_types import cut_detail, epochs_detail
+from schemas.levels import POLLED
+
+INTERVAL_S = 5.0
+"""`replica.high.watermark.checkpoint.interval.ms` by default."""
+STOPPED_S = 3 * INTERVAL_S
+"""A checkpoint that is not rewritten for so long is of a broker that is down, or of a directory that fails."""
+
+
+class ReplicaFiles(NamedTuple):
+    """What the files of one replica say; None is not known.
+
+    `leo` is known of a stopped broker only: of a running one it has changed by the time it is read.
+    """
+
+    topic_id: str | None
+    hw: int | None
+    leo: int | None
+    entries: tuple[tuple[int, int], ...]
+
+    @property
+    def epoch(self) -> int | None:
+        """The last epoch in which it led, or got a batch: of that one, or of an earlier one, is its high watermark.
+
+        An entry at the end of the log counts, too: its leader may have committed what it found there (5.4).
+        """
+        return self.entries[-1][0] if self.entries else None
+
+
+@dataclass
+class BrokerCheckpoints:
+    """What was read of one broker's directories, from look to look, so that only what is new becomes rows."""
+
+    broker_id: int
+    replicas: dict[Place, ReplicaFiles] = field(default_factory=dict)
+    told: dict[str, tuple[float, bool]] = field(default_factory=dict)
+    """By directory when the checkpoint told last was written (epoch seconds), and whether the broker was stopped."""
+    problems: list[str] = field(default_factory=list)
+
+    def rows(self, directories: Sequence[LogDirectory], cluster: str, source: str, now: float) -> pa.Table:
+        """Rows of replicas whose files say something else than before, in the order of their times."""
+        self.problems = []
+        builder = EventBuilder(1024, PartitionStates(True), TopicIds())
+        errors: list[float] = []
+        for directory in sorted(directories, key=lambda one: _checkpoint(one).written):
+            self._append_rows(directory, builder, errors, now)
+        rows = builder.table(cluster, source) if builder.count else EVENTS.empty_table()
+        return rows.append_column("ts_error_ms", pa.array(errors, pa.float64()))
+
+    @property
+    def until_ms(self) -> int:
+        """Until when every directory has told all."""
+        return int(min((written for written, _ in self.told.values()), default=0) * 1000)
+
+    def _append_rows(self, directory: LogDirectory, builder: EventBuilder, errors: list[float], now: float) -> None:
+        checkpoint, name = _checkpoint(directory), directory.directory_id or str(directory.path)
+        self.problems += [f"{directory.name}: {problem}" for problem in directory.problems]
+        stopped = directory.clean or now - checkpoint.written > STOPPED_S
+        before, _ = self.told.get(name, (0.0, False))
+        if (
+            not checkpoint.written
+            or checkpoint.written < before
+            or self.told.get(name) == (checkpoint.written, stopped)
+        ):
+            return
+        since_s = checkpoint.written - before if 0 < before < checkpoint.written else INTERVAL_S
+        self.told[name] = checkpoint.written, stopped
+        ts = int(checkpoint.written * 1000)
+        for place, files in self._read(directory, checkpoint, stopped=stopped):
+            known = self.replicas.get(place)
+            if files == known or (files.hw is None and files.leo is None):
+                continue
+            self.replicas[place] = files
+            same = {
+                "place": builder.partitions.place_of(f"{place[0]}-{place[1]}"),
+                "topic_id": files.topic_id,
+                "replica_id": self.broker_id,
+            }
+            for detail, cut in _cuts(known, files):
+                builder.append("truncate", ts, self.broker_id, POLLED, leo=cut, leader_epoch=files.epoch,
+                               detail=detail, **same)  # fmt: skip
+                errors.append(since_s * 1000)
+            builder.append("sample", ts, self.broker_id, POLLED, leo=files.leo, hw=files.hw, leader_epoch=files.epoch,
+                           detail=epochs_detail(files.entries), **same)  # fmt: skip
+            errors.append(since_s * 1000)
+
+    def _read(
+        self, directory: LogDirectory, checkpoint: Offsets, *, stopped: bool
+    ) -> Iterator[tuple[Place, ReplicaFiles]]:
+        for partition in directory.partitions:
+            if not partition.is_replica:
+                continue
+            try:
+                yield partition.place, self._replica(directory, partition, checkpoint, stopped=stopped)
+            except (Unreadable, OSError) as error:
+                self.problems.append(f"{directory.name}: {error}")
+
+    def _replica(
+        self, directory: LogDirectory, partition: PartitionDirectory, checkpoint: Offsets, *, stopped: bool
+    ) -> ReplicaFiles:
+        hw, leo = directory.high_watermark(partition), None
+        entries = tuple(partition.leader_epochs())
+        epochs = partition.path / LEADER_EPOCHS
+        if hw is not None and os.path.lexists(epochs) and os.lstat(epochs).st_mtime > checkpoint.written:
+            hw = None  # of the epochs before or after: the next checkpoint tells
+        if stopped:
+            leo = log_end(partition.path)
+            if hw is not None and leo is not None and hw > leo:
+                words = f"its checkpoint has a high watermark of {hw}, its log ends at {leo}: damaged, or cut"
+                self.problems.append(f"{directory.name}: {partition.path.name}: {words}")
+                hw = None
+        return ReplicaFiles(partition.topic_id, hw, leo, entries)
+
+
+def _checkpoint(directory: LogDirectory) -> Offsets:
+    return directory.offsets.get(HIGH_WATERMARKS, Offsets({}, 0.0))
+
+
+def _cuts(known: ReplicaFiles | None, files: ReplicaFiles) -> Iterator[tuple[str, int]]:
+    """The detail of a `truncate` row and the offset that a log was cut to at least: if an epoch begins below the high
+    watermark that this replica had in an earlier one, its log lacks what was there (5.3)."""
+    if known is None or known.hw is None or known.epoch is None or known.topic_id != files.topic_id:
+        return
+    later = [entry for entry in files.entries if entry[0] > known.epoch and entry not in known.entries]
+    if later and later[0][1] < known.hw:
+        yield cut_detail(known.hw, known.epoch, later[0][1]), later[0][1]
