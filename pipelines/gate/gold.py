@@ -15,6 +15,7 @@ from pipelines.verdict import Limits, State, words
 from pipelines.verdict.collect import survey
 from pipelines.verdict.judged import Judged, judged
 from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.records import ClusterRecord
 from pipelines.verdict.sources import DOWN
 from schemas import brokers, partition_health
@@ -53,7 +54,7 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
     partitions = tuple(_fresh(partition(row, down), row["leader_id"], reported, now - asked.max_age) for row in hosted)
     return Facts(
         record.cluster, stopped, partitions, as_of, "gold", controllers_apart=asked.controllers_apart, stale=stale,
-        unknown=doubts, notes=(seen.text,),
+        unknown=doubts, notes=(seen.text, *(one.text(lake.root) for one in last_copies(lake, Filter(record.cluster)))),
     )  # fmt: skip
 
 

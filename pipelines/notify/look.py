@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -36,6 +36,8 @@ class Round:
     wrong: tuple[str, ...] = ()
     per: str | None = None
     alerts: Mapping[str, AlertState] = field(default_factory=dict)
+    copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By cluster, sentences on brokers that are away and have what is lost."""
 
     @property
     def fresh(self) -> bool:
@@ -73,7 +75,8 @@ def look(
         return replace(seen, wrong=(unreadable(error), *unread))
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
-    return replace(seen, judged=judged, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
+    copies = {record.cluster: record.copies for record in records}
+    return replace(seen, judged=judged, copies=copies, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
 
 
 def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -44,7 +44,7 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
         title, lines = incident_line(state), incident_lines(state, links, seen, unseen=unseen)
     else:
         named = f"[{status(state)}] {state.severity} {state.rule}: {state.labels.get('cluster') or 'hwmark'}"
-        title, lines = f"{named} ({episode.key})", [sentence(state, unseen=unseen), *_lines(state, links, seen.judged)]
+        title, lines = f"{named} ({episode.key})", [sentence(state, unseen=unseen), *_lines(state, links, seen)]
     if again:
         lines.append(f"Sent again: hwmark was stopped while sending; you may already have key {episode.key}.")
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
@@ -75,6 +75,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
+    lines += _copies(alerts, seen)
     for name, label in (("Owner", "owners"), ("Consumer groups", "groups")):
         lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
@@ -134,14 +135,21 @@ def page(state: AlertState, links: Links) -> str:
     return address
 
 
-def _lines(state: AlertState, links: Links, judged: Mapping[str, str]) -> Iterator[str]:
+def _copies(alerts: Iterable[AlertState], seen: Round) -> list[str]:
+    """The lines on brokers whose start would cut away what is lost, if a loss fires."""
+    clusters = {one.labels.get("cluster", "") for one in alerts if one.firing and one.rule in ("loss", "unproven_loss")}
+    return [f"Before any start: {text}" for cluster in sorted(clusters) for text in seen.copies.get(cluster, ())]
+
+
+def _lines(state: AlertState, links: Links, seen: Round) -> Iterator[str]:
+    yield from _copies([state], seen)
     until = "" if state.firing else f" until {words.clock(state.last_ts)}"
     yield f"Since {words.clock(state.first_ts)}{until}"
     yield f"Type: {command(state, links.lake)}"
     yield f"Runbook: {runbook(links.runbook_url, state.rule)}"
     if address := page(state, links):
         yield f"Page: {address}"
-    if said := judged.get(state.labels.get("cluster", "")):
+    if said := seen.judged.get(state.labels.get("cluster", "")):
         yield said
 
 

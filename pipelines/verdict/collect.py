@@ -14,6 +14,7 @@ from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.coverage import terms_seen
 from pipelines.verdict.falls import falls, not_told
+from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
@@ -186,7 +187,9 @@ def _filled(
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
     groups, (levels, unstarted, unassigned) = _groups(lake, wanted, quiet), _levels(lake, wanted)
-    fallen = falls(lake, lost)
+    fallen, copies = falls(lake, lost), defaultdict[str, list[str]](list)
+    for one in last_copies(lake, lost):
+        copies[one.cluster].append(one.text(lake.root))
     gaps, odd, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), _assigned(lake, wanted)
     unread, stretches, former = _unread(lake, wanted), _stretches(lake, lost), _former(lake, wanted)
     for record in records:
@@ -195,7 +198,8 @@ def _filled(
         yield replace(
             record, groups=tuple(groups[name]), levels=levels[name], gaps=gaps[name], not_understood=tuple(odd[name]),
             unread=tuple(unread[name]),
-            falls=tuple(fallen[name].groups), lost_in=fallen[name].partitions.get("critical", 0),
+            falls=tuple(fallen[name].groups), copies=tuple(copies[name]),
+            lost_in=fallen[name].partitions.get("critical", 0),
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
             unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
             replicas=frozenset(assigned[name]), former=frozenset(former[name]), unassigned=unassigned[name],

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pipelines.errors import UsageError
+from pipelines.lake.lags import present_brokers
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, instant, query, rows, text
 from pipelines.verdict import words
 from pipelines.verdict.incident import Before, Step, chain
+from pipelines.verdict.last_copies import copies_on
 from schemas import isr_changes, partition_hw, replica_sync
 from schemas.declaration import Table
 
@@ -112,7 +114,8 @@ def lost_ranges(lake: Lake, losses: Sequence[Row]) -> list[LostRange]:
 
 def steps(lake: Lake, loss: Row) -> list[Step]:
     """Return the steps of a loss, the earliest cause first; `loss` is a row of the view `serious`."""
-    return chain(loss, _before(lake, loss))
+    copies = copies_on(present_brokers(lake, loss["cluster"]), [loss] if loss["lost_to"] is not None else [])
+    return [*chain(loss, _before(lake, loss)), *(Step("last copy", None, one.text(lake.root)) for one in copies)]
 
 
 def pick(lake: Lake, wanted: Filter, loss_id: str | None) -> tuple[Row | None, int]:

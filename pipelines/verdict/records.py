@@ -180,6 +180,8 @@ class ClusterRecord:
     """Sources of which a file, or all, could not be read, and why."""
     groups: tuple[PartitionGroup, ...] = ()
     falls: tuple[FallGroup, ...] = ()
+    copies: tuple[str, ...] = ()
+    """Sentences on brokers that are away and have what is lost."""
     lost_in: int = 0
     suspect: int = 0
     scope: str = ""

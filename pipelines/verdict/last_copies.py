@@ -1,0 +1,80 @@
+"""Records that are lost, and still lie on the disk of a broker that is down: its start cuts them away."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pipelines.lake.lags import present_brokers
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.verdict import words
+from schemas import hw_regressions
+
+_AWAY = {"fenced": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
+"""States of a broker that follows nobody, in words."""
+_STORED_BY = "stored by broker "
+AT_ONCE = timedelta(seconds=60)
+"""A broker that went away so long before or after the election has not been back since."""
+
+
+@dataclass(frozen=True)
+class LastCopy:
+    """A broker that is away, the losses whose records it led or had stored, and whether it has been away since."""
+
+    cluster: str
+    broker_id: int
+    state: str
+    since_then: bool
+    losses: tuple[Row, ...]
+
+    def text(self, lake: str) -> str:
+        """`broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it, …`."""
+        first = self.losses[0]
+        ranges = [f"offsets {one['lost_from']}..{one['lost_to'] - 1} of {one['topic']}-{one['partition']}"
+                  for one in self.losses]  # fmt: skip
+        has = "has" if self.since_then else "may have"
+        about = ["--topic", first["topic"], "--partition", str(first["partition"])]
+        about += ["--offsets", f"{first['lost_from']}..{first['lost_to'] - 1}", "--out", "FILE"]
+        if len(self.losses) > 1:
+            about = ["--all", "--cluster", self.cluster, "--lake", lake, "--out", "FOLDER"]
+        run = shlex.join(["hwmark", "rescue", "--from", "DIR", *about])
+        who = f"broker {self.broker_id} {_AWAY[self.state]}"
+        return f"{who} and {has} {words.listed(ranges)}: copy its log directory before you start it, or run `{run}`"
+
+
+def last_copies(lake: Lake, wanted: Filter) -> list[LastCopy]:
+    """The copies that brokers which are away have of what is lost, or may be, by cluster and broker."""
+    table = lake.find(hw_regressions.TABLE)
+    if table is None:
+        return []
+    fallen = query(table, f"{VIEWS['serious'].select(wanted)} AND lost_from IS NOT NULL AND lost_to > lost_from")
+    return copies_on(present_brokers(lake, wanted.cluster), fallen) if fallen else []
+
+
+def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
+    """The copies of these losses on those of the brokers (rows of gold/brokers) that are away."""
+    away = {(row["cluster"], row["broker_id"]): row for row in brokers if row["state"] in _AWAY}
+    found: Mapping[tuple[str, int, bool], list[Row]] = defaultdict(list)
+    for loss in sorted(losses, key=lambda one: (one["topic"], one["partition"], one["ts"])):
+        for broker in _had(loss):
+            if row := away.get((loss["cluster"], broker)):
+                gone = row["state_ts"]
+                found[*(loss["cluster"], broker), gone is not None and gone <= loss["ts"] + AT_ONCE].append(loss)
+    return [
+        LastCopy(cluster, broker, away[cluster, broker]["state"], since_then, tuple(rows))
+        for (cluster, broker, since_then), rows in sorted(found.items())
+    ]
+
+
+def _had(loss: Row) -> set[int]:
+    """The brokers that had the lost records: their leader, and who is known to have stored a HW above them."""
+    by = str((json.loads(loss["evidence"] or "{}").get("hw") or {}).get("by", ""))
+    stored = by.removeprefix(_STORED_BY)
+    known = {int(stored)} if by.startswith(_STORED_BY) and stored.isdecimal() else set()
+    before = loss["leader_id_before"]
+    return known | ({before} if before is not None and before not in (-1, loss["leader_id"]) else set())
