@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from generators.cluster.asking.security import Security
@@ -13,8 +13,19 @@ HEADER = "hwmark.rescued."
 LEFT_OUT = ("already in the surviving log", "aborted", "open")
 
 
+EMPTY = "neither key nor value"
+"""Of a record that the client cannot write."""
+AT_ONCE = 1000
+"""Records that wait for their acknowledgements together."""
+
+Identity = tuple[int, int, int]
+"""Partition, offset and leader epoch from which a record was rescued."""
+
+
 def reason_left_out(row: dict[str, Any], included: Iterable[str]) -> str | None:
     """Why a record is not written back, None if it is: it is there already, or its transaction was not committed."""
+    if row["key"] is None and row["value"] is None:
+        return EMPTY
     reason = LEFT_OUT[0] if row["in_survivor"] else row["transaction"]
     return reason if reason in LEFT_OUT and reason not in included else None
 
@@ -32,14 +43,26 @@ def require_another_topic(topic: str, rows: Iterable[dict[str, Any]]) -> Iterato
 
 
 def headers(row: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """The record's headers, and where it was rescued from."""
+    """The record's headers, and where it was rescued from; the client has no null values, so their keys are named."""
     names = ("topic", "partition", "offset", "leader_epoch", "broker_id")
     own = [(header["key"], header["value"] or b"") for header in row["headers"]]
-    return own + [(HEADER + name, str(row[name]).encode()) for name in names]
+    null = ",".join(header["key"] for header in row["headers"] if header["value"] is None)
+    where = [(HEADER + name, str(row[name]).encode()) for name in names]
+    return own + where + ([(HEADER + "null_headers", null.encode())] if null else [])
+
+
+def identity(found: Iterable[tuple[str, bytes]]) -> tuple[str, Identity] | None:
+    """The topic and place that a record's headers say it was rescued from; None of any other record."""
+    known = {key: value for key, value in found if key.startswith(HEADER)}
+    try:
+        place = (int(known[HEADER + name]) for name in ("partition", "offset", "leader_epoch"))
+        return known[HEADER + "topic"].decode(), (next(place), next(place), next(place))
+    except (KeyError, ValueError):
+        return None
 
 
 def write_back(
-    rows: Iterable[dict[str, Any]],
+    read: Callable[[], Iterable[dict[str, Any]]],
     topic: str,
     bootstrap: str,
     security: Security,
@@ -47,48 +70,87 @@ def write_back(
     included: Iterable[str] = (),
     dry_run: bool = True,
 ) -> Counter[str]:
-    """Write records to `topic`, idempotently and with acks of all; returns how many were written and left out.
+    """Write the records of a file to `topic`, with acks of all; returns how many were written and left out.
 
-    Raises UsageError for the topic that they are of, an internal one, one that does not exist or is not empty.
+    A call that was cut off is made again: what the topic has is not written twice. Raises UsageError for the topic
+    that the records are of, an internal one, one that does not exist, or has records of anything else.
     """
     counts: Counter[str] = Counter()
-    chosen = []
-    for row in require_another_topic(topic, rows):
+    partitions = set()
+    for row in require_another_topic(topic, read()):  # all are looked at before the first is written
         reason = reason_left_out(row, included)
         counts[f"left out: {reason}" if reason else "to write" if dry_run else "written"] += 1
-        if reason is None and not dry_run:
-            chosen.append(row)
-    if chosen:
-        _send(chosen, topic, bootstrap, security)
-    return counts
+        partitions |= set() if reason else {(row["topic"], row["partition"])}
+    if dry_run or not partitions:
+        return counts
+    if len({name for name, _ in partitions}) > 1:
+        raise UsageError("the file has records of several topics: write each to a topic of its own")
+    return _write(read, topic, {"bootstrap_servers": bootstrap.split(","), **security.kafka()}, included, counts)
 
 
-def _send(rows: list[dict[str, Any]], topic: str, bootstrap: str, security: Security) -> None:
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+def _write(
+    read: Callable[[], Iterable[dict[str, Any]]], topic: str, client: dict[str, Any], included: Iterable[str],
+    counts: Counter[str],
+) -> Counter[str]:  # fmt: skip
+    from kafka import KafkaProducer
 
-    settings = {"bootstrap_servers": bootstrap.split(","), **security.kafka()}
-    consumer = KafkaConsumer(**settings)
+    wanted = {row["partition"] for row in read() if reason_left_out(row, included) is None}
+    origin = next(iter(read()))["topic"]
+    present = _present(topic, client, wanted, origin)
+    producer = KafkaProducer(enable_idempotence=True, acks="all", **client)
+    try:
+        waiting = []
+        for row in read():
+            if reason_left_out(row, included) is not None:
+                continue
+            if (row["partition"], row["offset"], row["leader_epoch"]) in present:
+                counts["written"] -= 1
+                counts["left out: written by an earlier call"] += 1
+                continue
+            at_ms = max(row["timestamp_ms"], 0)
+            waiting.append(producer.send(topic, row["value"], row["key"], headers(row), row["partition"], at_ms))
+            if len(waiting) >= AT_ONCE:
+                _wait(waiting)
+        _wait(waiting)
+    finally:
+        producer.close()
+    return +counts
+
+
+def _wait(waiting: list[Any]) -> None:
+    """Wait for acknowledgements, in order. Raises what the brokers answered."""
+    for future in waiting:
+        future.get(timeout=60)
+    waiting.clear()
+
+
+def _present(topic: str, client: dict[str, Any], wanted: set[int], origin: str) -> set[Identity]:
+    """The records rescued from the topic `origin` that `topic` has already. Raises UsageError as write_back."""
+    from kafka import KafkaConsumer, TopicPartition
+
+    consumer = KafkaConsumer(**client, enable_auto_commit=False)
     try:
         partitions = consumer.partitions_for_topic(topic)
         if not partitions:
-            raise UsageError(
-                f"there is no topic {topic} at {bootstrap}: create it, with a partition for each rescued one"
-            )
-        ends = consumer.end_offsets([TopicPartition(topic, partition) for partition in sorted(partitions)])
-        if any(ends.values()):
-            raise UsageError(f"topic {topic} is not empty, records would be there twice: name a new one")
+            raise UsageError(f"there is no topic {topic}: create it, with a partition for each rescued one")
+        if missing := wanted - partitions:
+            what = f"topic {topic} has no partition {min(missing)}"
+            raise UsageError(f"{what}: create it with {max(missing) + 1} or more")
+        places = [TopicPartition(topic, partition) for partition in sorted(partitions)]
+        ends = consumer.end_offsets(places)
+        consumer.assign(places)
+        consumer.seek_to_beginning()
+        found: set[Identity] = set()
+        while any(consumer.position(place) < ends[place] for place in places):
+            for records in consumer.poll(timeout_ms=1000).values():
+                for record in records:
+                    known = identity(record.headers)
+                    if known is None or known[0] != origin:
+                        raise UsageError(
+                            f"topic {topic} has a record at offset {record.offset} that was not rescued from {origin}: "
+                            "name a topic of its own for these records"
+                        )
+                    found.add(known[1])
+        return found
     finally:
         consumer.close()
-    missing = {row["partition"] for row in rows} - partitions
-    if missing:
-        raise UsageError(f"topic {topic} has no partition {min(missing)}: create it with {max(missing) + 1} or more")
-    producer = KafkaProducer(enable_idempotence=True, acks="all", **settings)
-    try:
-        sent = [
-            producer.send(topic, row["value"], row["key"], headers(row), row["partition"], max(row["timestamp_ms"], 0))
-            for row in rows
-        ]
-        for future in sent:
-            future.get(timeout=60)
-    finally:
-        producer.close()

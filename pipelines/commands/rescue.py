@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.commands.common_options import Config, Debug, settings_of
-from pipelines.commands.progress import echo
+from pipelines.commands.common_options import Config, Debug, Lake, settings_of, settings_of_existing_lake
+from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
+    from generators.disks.checkpoints import Place
+    from generators.disks.directories import LogDirectory
     from generators.disks.rescue import Range
+    from pipelines.settings import Settings
 
 rescue_app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 
@@ -29,12 +33,18 @@ def rescue(
     ] = None,
     topic: Annotated[str | None, typer.Option(metavar="T", help="The topic.")] = None,
     partition: Annotated[int, typer.Option(metavar="P", help="Its partition.")] = 0,
+    every: Annotated[bool, typer.Option("--all", help="What the losses of --lake name and this disk has.")] = False,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --all: whose losses.")] = None,
+    lake: Lake = None,
     offsets: Annotated[
         str | None, typer.Option(metavar="A..B", help="First and last offset; without: what no --beside has.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A new .parquet or .jsonl file; without: only count.")
+        Path | None,
+        typer.Option(metavar="FILE", help="A new .parquet or .jsonl file, a folder with --all; without: only count."),
     ] = None,
+    config: Config = None,
+    debug: Debug = False,
 ) -> None:
     """Copy records out of a stopped broker's log directory, before its start cuts them.
 
@@ -46,31 +56,107 @@ def rescue(
     Examples:
       hwmark rescue --from /mnt/broker-1 --beside /mnt/broker-2 --topic orders --partition 0
       hwmark rescue --from /mnt/broker-1 --topic orders --partition 0 --offsets 120..299 --out orders-0.parquet
+      hwmark rescue --from /mnt/broker-1 --all --cluster prod --lake lake --out rescued/
       hwmark rescue produce orders-0.parquet --bootstrap kafka-1:9092 --topic orders-rescued
     """
     if context.invoked_subcommand is not None:
         return
     from generators.disks.directories import find_log_directories
+
+    if source is None or every == (topic is not None):
+        raise UsageError("which records? Name --from DIR, and --topic T and --partition P, or --all with --lake")
+    found, beside = find_log_directories([source]), find_log_directories(survivors or []) if survivors else []
+    inside = [source, *(survivors or [])]
+    if not every:
+        assert topic is not None
+        echo("\n".join(_rescue(found, (topic, partition), _range(offsets), beside, out, inside)))
+        return
+    if cluster is None:
+        raise UsageError("whose losses? Name the cluster with --cluster")
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+    settings = settings_of_existing_lake(config, lake={"path": lake})
+    with working("rescue", each=False) as say:
+        for lines in _rescue_all(found, losses_with_range(settings, cluster), beside, out, inside, say):
+            for line in lines:
+                echo(line)
+
+
+def losses_with_range(settings: Settings, cluster: str) -> list[dict[str, Any]]:
+    """The losses of a cluster whose range is known, each partition's ranges joined. Raises UsageError for no losses."""
+    from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.queries import Filter, rows
+    from pipelines.verdict.known import refuse_unknown
+
+    place = Place(settings.lake.path, settings.lake.storage_options)
+    found, _ = rows(place, "serious", Filter(cluster), 1_000_000)
+    if not found:
+        refuse_unknown(place, Filter(cluster))
+    ranges: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in found:
+        if row["lost_from"] is not None and row["lost_to"] is not None:
+            one = ranges.setdefault((row["topic"], row["partition"], row["topic_id"]), dict(row))
+            one["lost_from"] = min(one["lost_from"], row["lost_from"])
+            one["lost_to"] = max(one["lost_to"], row["lost_to"])
+    if not ranges:
+        raise UsageError(f"no loss of {cluster} has a range of offsets: name --topic, --partition and --beside instead")
+    return [ranges[key] for key in sorted(ranges, key=str)]
+
+
+def _rescue_all(
+    directories: Sequence[LogDirectory], losses: Sequence[dict[str, Any]], beside: Sequence[LogDirectory],
+    out: Path | None, inside: Sequence[Path], say: Callable[[str], None],
+) -> Iterator[list[str]]:  # fmt: skip
+    """The summary of each loss, and of those that this disk has nothing of how many there are."""
+    from generators.disks.rescue import Range
+
+    absent = 0
+    for k, loss in enumerate(losses, 1):
+        place, wanted = (loss["topic"], loss["partition"]), Range(loss["lost_from"], loss["lost_to"])
+        say(f"{k:,} of {len(losses):,} losses")
+        here = [one for one in directories if _has(one, place, loss["topic_id"])]
+        absent += not here
+        name = f"{place[0]}-{place[1]}.{wanted.start}-{wanted.end - 1}.parquet"
+        try:
+            yield _rescue(here, place, wanted, beside, out / name if out else None, inside) if here else []
+        except UsageError as error:  # a file that an earlier call wrote, or two directories: the others are rescued
+            yield [str(error)]
+    if absent:
+        yield [f"{absent:,} losses are of partitions, or of earlier topics, that this disk does not have"]
+
+
+def _has(directory: LogDirectory, place: Place, topic_id: str | None) -> bool:
+    """Whether a directory has logs of a partition, and of no other topic of that name."""
+    from generators.disks.files import Unreadable
+
+    try:
+        ids = {one.topic_id for one in directory.partitions if one.place == place}
+    except Unreadable:
+        return True
+    return bool(ids) and (topic_id is None or bool(ids & {topic_id, None}))
+
+
+def _rescue(
+    directories: Sequence[LogDirectory], place: Place, offsets: Range | None, beside: Sequence[LogDirectory],
+    out: Path | None, inside: Sequence[Path],
+) -> list[str]:  # fmt: skip
+    """Rescue one partition; its summary, line by line. Raises UsageError if not exactly one directory has it."""
     from generators.disks.rescue import Rescue, RescueSummary, write
 
-    if source is None or topic is None:
-        raise UsageError("which records? Name --from DIR, --topic T and --partition P")
-    chosen, place = _range(offsets), (topic, partition)
-    directories = [one for one in find_log_directories([source]) if any(p.place == place for p in one.partitions)]
-    if len(directories) != 1:
-        has = f"{len(directories)} log directories with" if directories else "no directory of"
-        raise UsageError(f"{source} has {has} {topic}-{partition}: name the one to copy from")
-    beside = find_log_directories(survivors) if survivors else []
-    work = Rescue(directories[0], place, beside)
-    wanted = chosen or work.divergence()
-    summary = RescueSummary(place, wanted)
-    tables = work.rows(wanted, summary)
+    here = [one for one in directories if any(partition.place == place for partition in one.partitions)]
+    if len(here) != 1:
+        has = f"{len(here)} log directories have" if here else "no directory has"
+        paths = ", ".join(str(one.path) for one in here or directories)
+        raise UsageError(f"{has} {place[0]}-{place[1]} ({paths}): name the one to copy from")
+    work = Rescue(here[0], place, beside)
+    summary = RescueSummary(place, offsets or work.divergence())
+    tables = work.rows(summary.offsets, summary)
     if out is None:
         for _ in tables:
             pass
     else:
-        summary.sha256 = write(tables, out, [source, *(survivors or [])])
-    echo("\n".join(summary.lines(out)))
+        summary.sha256 = write(tables, out, inside)
+    return summary.lines(out)
 
 
 def _range(text: str | None) -> Range | None:
@@ -110,7 +196,7 @@ def produce(
         raise UsageError(f"there is no file {file}: name one that `hwmark rescue --out` wrote")
     settings = settings_of(config, watch={"bootstrap": bootstrap})
     security = watch_options(settings.watch, debug=debug).security
-    counts = write_back(read(file), topic, bootstrap, security, included=include or (), dry_run=not write)
+    counts = write_back(lambda: read(file), topic, bootstrap, security, included=include or (), dry_run=not write)
     lines = [f"{count:,} {words}" for words, count in sorted(counts.items())]
     echo(
         "\n".join([f"{file} to {topic}:", *(f"  {line}" for line in lines)] + ([] if write else ["  --write does it"]))

@@ -1,8 +1,10 @@
 """`hwmark rescue`: every record that a start would cut, byte for byte, with what is known of it."""
 
 import json
+from datetime import UTC, datetime
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -11,8 +13,10 @@ from generators.disks.batches import BATCH, COMPRESSION
 from generators.disks.records import Damaged, records
 from generators.disks.rescue import read
 from generators.disks.segments import WalkEnd, blocks, segments
-from generators.disks.write_back import headers, reason_left_out
+from generators.disks.write_back import headers, identity, reason_left_out
 from pipelines.cli import app
+from pipelines.lake.lake import Lake
+from schemas import hw_regressions, replication_events
 from tests.unit.disks.disk_files import batch, directory, marker, partition, record, recorded
 from tests.unit.disks.test_audit import fingerprint
 
@@ -141,7 +145,8 @@ def test_where_a_file_may_be_written(data, tmp_path):
 
 def rescued(**more):
     return {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 1, "broker_id": 2, "transaction": None,
-            "in_survivor": False, "headers": [{"key": "h", "value": b"1"}], **more}  # fmt: skip
+            "in_survivor": False, "key": b"k", "value": None, "headers": [{"key": "h", "value": b"1"}],
+            **more}  # fmt: skip
 
 
 def test_neither_what_is_there_nor_what_was_not_committed_is_written_back():
@@ -152,6 +157,46 @@ def test_neither_what_is_there_nor_what_was_not_committed_is_written_back():
     assert reason_left_out(rescued(transaction="open"), ("open",)) is None
     assert ("hwmark.rescued.offset", b"5") in headers(rescued())
     assert headers(rescued())[0] == ("h", b"1")
+    assert reason_left_out(rescued(key=None), ("aborted", "open")) == "neither key nor value"
+    with_null = rescued(headers=[{"key": "h", "value": None}, {"key": "i", "value": b""}])
+    assert headers(with_null)[:2] == [("h", b""), ("i", b"")]
+    assert headers(with_null)[-1] == ("hwmark.rescued.null_headers", b"h")
+
+
+def test_a_record_that_was_written_back_is_known_by_its_headers_and_no_other_is():
+    assert identity(headers(rescued())) == ("t", (0, 5, 1))
+    assert identity([("h", b"1")]) is None
+    assert identity([(f"hwmark.rescued.{name}", b"x") for name in ("topic", "partition", "offset")]) is None
+
+
+def lake_with(folder, *rows):
+    lake = Lake(str(folder))
+    lake.append(replication_events.TABLE, replication_events.ARROW.empty_table())
+    base = {"cluster": "c", "topic": "orders", "partition": 0, "topic_id": None,
+            "ts": datetime(2026, 11, 27, tzinfo=UTC),
+            "class": "unclean_loss", "severity": "critical", "proof": "bounded", "revision": 1, "level": 0}  # fmt: skip
+    full = [base | row | {"regression_id": str(k)} for k, row in enumerate(rows)]
+    lake.append(hw_regressions.TABLE, pa.Table.from_pylist(full, schema=hw_regressions.ARROW))
+    return lake.root
+
+
+def test_all_losses_of_a_lake_that_a_disk_has_are_rescued_each_to_a_file(data, tmp_path):
+    lake = lake_with(
+        tmp_path / "lake",
+        {"lost_from": 120, "lost_to": 200},
+        {"lost_from": 200, "lost_to": 300},
+        {"topic": "gone", "lost_from": 1, "lost_to": 2},
+        {"topic": "clicks", "topic_id": "A" * 22, "lost_from": 0, "lost_to": 9},
+    )
+    words = ("--from", data / "broker-1", "--all", "--cluster", "c", "--lake", lake)
+    done = hwmark(*words, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["orders-0.120-299.parquet"]
+    assert [row["offset"] for row in read(tmp_path / "out" / "orders-0.120-299.parquet")] == list(range(120, 300))
+    assert "2 losses are of partitions, or of earlier topics, that this disk does not have" in done.stdout
+    assert "exists: name a new file" in hwmark(*words, "--out", tmp_path / "out").stdout
+    for wrong in (words[:3], ("--from", data, "--topic", "orders", "--all")):
+        assert hwmark(*wrong).exit_code == 2
 
 
 def test_produce_says_first_what_it_would_do_and_takes_no_original_or_internal_topic(data, tmp_path):
