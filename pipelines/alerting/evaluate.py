@@ -20,7 +20,7 @@ from pipelines.alerting.evidence import SCHEMAS, Evidence
 from pipelines.alerting.incidents import LOSSES, Incident
 from pipelines.alerting.incidents import to_arrow as incidents_to_arrow
 from pipelines.alerting.lookup import read_incidents, read_states, untold_incidents
-from pipelines.alerting.outbox import Note, continued, forgotten, kept, latest, news, not_covered, settled, written
+from pipelines.alerting.outbox import Note, forget, keep_names, latest, news, not_covered, settle, stamp, without_end
 from pipelines.alerting.reading import MADE_ANEW, Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
@@ -151,7 +151,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     def found_in(evidence: Evidence) -> tuple[list[Condition], list[Episode], list[AlertState]]:
         each = conditions(evidence, rules, now, seen.blind)
         found = group_conditions(each, rules, stored)
-        return each, found, continued(states(found, rules.severities), stored)
+        return each, found, keep_names(states(found, rules.severities), stored)
 
     each, found, present = found_in(evidence)
     looked_at = {
@@ -168,7 +168,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
             each, found, present = found_in(evidence | {"carried": carried})
     clusters = _known_clusters(seen)
     present += [
-        forgotten(one)
+        forget(one)
         for one in not_covered(stored, present)
         if not seen.blind and one.labels.get("cluster", "") not in clusters
     ]
@@ -179,9 +179,9 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         not_known = _not_known(state, seen, looked_at, judged, now)
         return _rows_gone(state, seen, anew=anew) if not_known is None else not_known
 
-    present += kept(stored, present, why)
+    present += without_end(stored, present, why)
     lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
-    present = settled(present, stored, lasts_s, _notes(seen, stored), now)
+    present = settle(present, stored, lasts_s, _notes(seen, stored), now)
 
     told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}
 
@@ -194,7 +194,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         return cluster not in told_of if at is None else microseconds(state.last_ts) <= at
 
     noted = pc.max(seen.handled["written_at"]).as_py()
-    new = written(news(present, stored, was_over), stored, now, noted)
+    new = stamp(news(present, stored, was_over), stored, now, noted)
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
     for key in (rules.key(name) for name in rules.settings if name in judged):
         earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}

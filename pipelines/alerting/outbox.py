@@ -35,7 +35,7 @@ def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
     return max(now, last + timedelta(microseconds=1))
 
 
-def written(
+def stamp(
     rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime, noted: datetime | None = None
 ) -> list[AlertState]:
     """Return new rows with `written_at` later than that of all stored rows and than the last note (`noted`).
@@ -79,7 +79,7 @@ def next_telling(before: Telling | None, state: AlertState) -> Telling:
     return replace(before, last=state)
 
 
-def continued(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
+def keep_names(present: Iterable[AlertState], stored: Iterable[AlertState]) -> list[AlertState]:
     """The states under the names by which they were first reported, though their beginning is known better now."""
     known, states, found = latest(stored), list(present), []
     there = {state.episode for state in states}
@@ -136,7 +136,7 @@ class Note(NamedTuple):
     written_at: datetime
 
 
-def settled(
+def settle(
     present: Iterable[AlertState],
     stored: Iterable[AlertState],
     lasts_s: Mapping[str, int],
@@ -155,7 +155,7 @@ def settled(
     """
     told = tellings(stored)
 
-    def settle(state: AlertState) -> AlertState:
+    def of_one(state: AlertState) -> AlertState:
         before, lasts = told.get(state.episode), lasts_s.get(state.rule)
         if before is None or before.withdrawn or not state.firing or before.is_less_than(state):
             return state
@@ -168,7 +168,7 @@ def settled(
         told_over = occurs and not before.last.firing and (lasts is not None or state.last_ts <= before.last.last_ts)
         return replace(state, state="resolved") if over or told_over else state
 
-    return [settle(state) for state in present]
+    return [of_one(state) for state in present]
 
 
 def _is_about(state: AlertState, note: Note) -> bool:
@@ -181,7 +181,7 @@ def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> 
     return [state for state in latest(stored).values() if state.firing and state.episode not in covered]
 
 
-def kept(
+def without_end(
     stored: Iterable[AlertState], present: Iterable[AlertState], why: Callable[[AlertState], str | None]
 ) -> list[AlertState]:
     """Return the firing alerts whose end nothing shows; `why` returns what is not known, None if the alert is over."""
@@ -195,7 +195,7 @@ def kept(
     ]
 
 
-def forgotten(state: AlertState) -> AlertState:
+def forget(state: AlertState) -> AlertState:
     """The end of an alert of a cluster of which neither bronze nor gold has anything any more."""
     words = f"{state.summary} (the cluster was forgotten)"
     return replace(state, state="resolved", summary=words, labels={**state.labels, END: FORGOTTEN})

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.alerting.outbox import continued, latest, news, written
+from pipelines.alerting.outbox import keep_names, latest, news, stamp
 from pipelines.alerting.state import AlertState, alert_id, from_arrow, to_arrow
 from tests.unit.alerting.evidence_rows import at
 
@@ -64,7 +64,7 @@ def test_a_resolved_alert_out_of_sight_stays_as_it_is():
     ],
 )
 def test_an_incident_stays_the_alert_that_it_was(stored, found, same):
-    (state,) = continued([found], [stored])
+    (state,) = keep_names([found], [stored])
     assert (state.episode == stored.episode) == same
     assert (state.subject == stored.subject) == (same or found.subject == stored.subject)
     assert len(news([state], [stored])) == (0 if same else 2 if stored.firing else 1)
@@ -86,14 +86,14 @@ def test_states_survive_the_table():
 
 def test_states_are_in_the_order_in_which_they_were_written():
     """A verdict that was withdrawn and is back has the event time that it had."""
-    (withdrawn,) = written(news([], [FIRING]), [FIRING], at(900))
-    (back,) = written(news([FIRING], [FIRING, withdrawn]), [FIRING, withdrawn], at(930))
+    (withdrawn,) = stamp(news([], [FIRING]), [FIRING], at(900))
+    (back,) = stamp(news([FIRING], [FIRING, withdrawn]), [FIRING, withdrawn], at(930))
     stored = [back, withdrawn, FIRING]
     assert latest(stored)[FIRING.episode].firing
     assert news([FIRING], stored) == []
 
 
 def test_a_wall_clock_that_was_set_back_does_not_change_that_order():
-    (first,) = written([FIRING], [], at(900))
-    (second,) = written([RESOLVED], [first], at(100))
+    (first,) = stamp([FIRING], [], at(900))
+    (second,) = stamp([RESOLVED], [first], at(100))
     assert second.written_at > first.written_at
