@@ -231,12 +231,13 @@ class _Open:
 
     def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
         each = list(self.members.values())
+        remaining = [one for one in each if not one.withdrawn] or each
         topics = {name.rpartition("-")[0] for name in self.partitions}
-        lost = [size for one in each if one.rule == "loss" and (size := one.size[1]) is not None]
+        lost = [size for one in remaining if one.rule == "loss" and (size := one.size[1]) is not None]
         row = Incident(
             self.incident_id, self.cluster, self.severity, state, self.head.rule,
             min(one.first_ts for one in each), max(one.last_ts for one in each), self.head.subject,
-            title(self.cluster, firing or each, self.returns >= FLAPPING),
+            title(self.cluster, firing or remaining, self.returns >= FLAPPING),
             self.alert_ids, list(dict.fromkeys(one.alert_id for one in firing)),
             sorted(self.brokers), sorted(topics), sorted(self.partitions, key=lambda name: (len(name), name)),
             sum(one.size[0] or 0 for one in firing if one.rule == "offline"), sum(lost) if lost else None,

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pipelines.alerting.rule import WITHDRAWN as RULE_WITHDRAWN
 from pipelines.alerting.rule import About, OccurrenceSettings
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, FORGOTTEN, NOT_KNOWN, AlertState, Size
+from pipelines.alerting.state import END, FORGOTTEN, NOT_KNOWN, WITHDRAWN, AlertState, Size
 
-HANDLED, WITHDRAWN = "handled", "withdrawn"
+HANDLED = "handled"
 
 
 def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertState]:
@@ -57,10 +57,6 @@ class Telling:
     def is_less_than(self, state: AlertState) -> bool:
         """Whether a state is about more than was told."""
         return state.exceeds(self.size) or state.adds_to(self.last)
-
-    @property
-    def withdrawn(self) -> bool:
-        return self.last.labels.get(END) == WITHDRAWN or self.last.summary.endswith(f"({RULE_WITHDRAWN})")
 
 
 def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling]:
@@ -157,7 +153,7 @@ def settle(
 
     def of_one(state: AlertState) -> AlertState:
         before, lasts = told.get(state.episode), lasts_s.get(state.rule)
-        if before is None or before.withdrawn or not state.firing or before.is_less_than(state):
+        if before is None or before.last.withdrawn or not state.firing or before.is_less_than(state):
             return state
         if before.last.labels.get(END) == HANDLED:
             return _handled(state, before.last.summary)

@@ -20,6 +20,8 @@ RECORDING_ENDED = "recording ended"
 """The END of what lasted as its recording ended."""
 FORGOTTEN = "forgotten"
 """The END of what fired of a cluster of which neither bronze nor gold has anything any more."""
+WITHDRAWN = "withdrawn"
+"""The END of what is found no more, as its verdict was revised."""
 NOT_KNOWN = "not known since"
 """The words in the summary of an alert that fires, if nothing shows whether it is over."""
 LABELLED = 100
@@ -48,6 +50,10 @@ class AlertState:
     @property
     def firing(self) -> bool:
         return self.state == "firing"
+
+    @property
+    def withdrawn(self) -> bool:
+        return self.labels.get(END) == WITHDRAWN
 
     @property
     def episode(self) -> tuple[str, datetime]:

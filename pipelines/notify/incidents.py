@@ -1,17 +1,17 @@
-"""Incidents as notifications: one message where one opens, is raised, first loses something, grows twofold, or ends."""
+"""Incidents as notifications: one message where one opens, is raised, loses something or less, grows twofold, or ends."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pipelines.alerting.incident_title import gravest, weight
-from pipelines.alerting.incidents import ENDED, OPEN, Incident
-from pipelines.alerting.outbox import HANDLED, WITHDRAWN
+from pipelines.alerting.incidents import ENDED, LOSSES, OPEN, Incident
+from pipelines.alerting.outbox import HANDLED, in_order
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
-from pipelines.alerting.state import END, FORGOTTEN, LABELLED, RECORDING_ENDED, AlertState
+from pipelines.alerting.state import END, FORGOTTEN, LABELLED, RECORDING_ENDED, WITHDRAWN, AlertState
 from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.verdict import words
 
@@ -23,25 +23,33 @@ NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
 
 
 def incident_episodes(
-    rows: Iterable[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime
+    rows: Iterable[Incident], states: Iterable[AlertState], owners: Owners, now: datetime
 ) -> list[Episode]:
     """The incidents that were opened by `now` (wall clock), the oldest first of those that ended, then of the others.
 
-    What a downtime explains to its end is none. `rows` are in the order of their writing; `alerts`: the last state of
-    each alert by its id.
+    What a downtime explains to its end is none. `rows` are in the order of their writing; `states`: those of all alerts.
     """
+    ordered = in_order(states)
+    alerts = {state.alert_id: state for state in ordered}
+    withdrawn = {(state.alert_id, state.written_at) for state in ordered if state.withdrawn}
     found: dict[str, list[Incident]] = {}
     for row in rows:
         if row.state == OPEN or row.incident_id in found:
             found.setdefault(row.incident_id, []).append(row)
-    each = [_episode(own, alerts, owners, now) for own in found.values()]
+    each = [_episode(own, alerts, withdrawn, owners, now) for own in found.values()]
     # The end of what was wrong before what is wrong now, or the last message of a broker that is down would be an end.
     return sorted(each, key=lambda episode: (episode.last.firing, episode.first.first_ts, episode.first.alert_id))
 
 
-def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: Owners, now: datetime) -> Episode:
-    """The episode of one incident, from its states since it was first open."""
-    changes, growths, grown = 0, 0, list[int]()
+def _episode(
+    own: Sequence[Incident],
+    alerts: Mapping[str, AlertState],
+    withdrawn: Collection[tuple[str, datetime | None]],
+    owners: Owners,
+    now: datetime,
+) -> Episode:
+    """The episode of one incident, from its states since it was first open; `withdrawn`: alerts, and when they were."""
+    changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
     lost_first = own[0] if lost else None
@@ -51,20 +59,24 @@ def _episode(own: Sequence[Incident], alerts: Mapping[str, AlertState], owners: 
         if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
             raised.append(row)
         new = _losses(row, alerts) - lost
-        lost_first = lost_first or (row if new else None)
+        gone = {one for one in before.firing if (one, row.written_at) in withdrawn and alerts[one].rule in LOSSES}
+        gone = gone if row.firing else set()  # the end tells it, if nothing goes on
+        lost = (lost | new) - gone
+        lost_first = (lost_first or row) if lost else None
         turned = (row.state == ENDED) != (before.state == ENDED)
-        if turned or row.severity != before.severity or new or _weight(row, alerts) > worst:
+        if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
             grown.append(growths)
-            changes, growths, told, due = changes + 1, 0, row, None
+            changes, growths, told, due, less = changes + 1, 0, row, None, bool(gone)
         elif due is None and _doubled(row, told):
             due = max(row.written_at, told.written_at + GROWTH)
-        lost, worst, before = lost | new, max(worst, _weight(row, alerts)), row
+        worst, before = max((-1, 0) if gone else worst, _weight(row, alerts)), row
     if due is not None and due <= now:
         growths += 1
     first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
     if lost_first is not None:
         of_loss = _as_alert(lost_first, alerts, owners)
         others.append(replace(of_loss, labels={**of_loss.labels, LOST: "true"}))
+    last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and last.firing else last
     return Episode(first, last, changes, growths, tuple(others), tuple(grown))
 
 
@@ -102,6 +114,7 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
     """An incident in the shape in which channels take alerts."""
     owned = owners_of(row.topics, owners)
     firing = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
+    remaining = [one for one in firing if not one.withdrawn] or firing
     theirs = [alerts[one] for one in dict.fromkeys((*row.firing, *row.alert_ids)) if one in alerts]
     labels = {
         "cluster": row.cluster,
@@ -114,7 +127,7 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
         "owner": owned[0].team if len(owned) == 1 else "",
         "owners": ", ".join(map(str, owned)),
         "alert_ids": ", ".join(one.alert_id for one in theirs),
-        "cause": gravest(firing).rule if firing else row.cause,
+        "cause": gravest(remaining).rule if remaining else row.cause,
         "linked": row.linked or "",
         END: _unwell(row, theirs),
     }

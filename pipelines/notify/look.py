@@ -65,7 +65,7 @@ def look(
     alerts = {state.alert_id: state for state in in_order(states)}
     unread = (why,) if why and per == INCIDENT else ()
     if per == INCIDENT:
-        told = (*incident_episodes(rows, alerts, owners or {}, now), *episodes(left_out(states, rows), now))
+        told = (*incident_episodes(rows, states, owners or {}, now), *episodes(left_out(states, rows), now))
     else:
         told = tuple(episodes(states, now))
     seen = Round(now, told, per=per, alerts=alerts)

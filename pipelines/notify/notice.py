@@ -10,7 +10,7 @@ from urllib.parse import quote
 from pipelines.alerting.incident_title import LONGEST, cut, gravest, weight
 from pipelines.alerting.messages import status
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, AlertState
+from pipelines.alerting.state import END, WITHDRAWN, AlertState
 from pipelines.notify.config import Links
 from pipelines.notify.episodes import INCIDENT, Episode
 from pipelines.notify.look import Round
@@ -60,6 +60,8 @@ def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
 
 def incident_line(state: AlertState) -> str:
     """The first line of a message about an incident, at most 100 characters."""
+    if WITHDRAWN in state.labels:
+        return f"LOSS WITHDRAWN, now {state.summary}"[:LONGEST]
     over = state.labels.get(END, "").upper() or ("ENDED" if _heals(state) else "NO LONGER NOTIFIED")
     return state.summary if state.firing else f"{over} {state.summary}"[:LONGEST]
 
@@ -108,7 +110,8 @@ def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> 
     ended = f"no more messages come{lost}" if lasts else ""
     since = f"over since {words.clock(state.last_ts)}" if over or unseen else ""
     since += ", before it could be sent" if unseen else ""
-    return "; ".join(part for part in (state.summary, ended, since) if part)
+    summary = f"{WITHDRAWN.upper()}: {state.summary}" if state.withdrawn else state.summary
+    return "; ".join(part for part in (summary, ended, since) if part)
 
 
 def command(state: AlertState, lake: str) -> str:

@@ -27,7 +27,7 @@ def seen_at(desk, *states, windows=(), owners=OWNERS):
     alerts = {one.alert_id: one for one in states}
     rows = incidents(states, windows, desk.clock())
     return Round(
-        desk.clock(), tuple(incident_episodes(rows, alerts, owners, desk.clock())), {"prod": "prod: judged"}, (),
+        desk.clock(), tuple(incident_episodes(rows, states, owners, desk.clock())), {"prod": "prod: judged"}, (),
         INCIDENT, alerts,
     )  # fmt: skip
 
@@ -144,11 +144,33 @@ def test_the_end_of_a_loss_is_no_good_news(desk):
     assert [one.weight for one in late.got] == ["critical"]
 
 
+def withdrawn(one, seconds):
+    ended = over(one, seconds)
+    return replace(ended, summary=f"{one.summary} (found no more)", labels={**one.labels, "end": "withdrawn"})
+
+
+def test_a_loss_that_is_withdrawn_is_told_though_its_incident_goes_on(desk):
+    """The incident went on with `loss_not_excluded`, nothing was sent, and its end was called LOST."""
+    open_, phone = state("loss_not_excluded", 50, severity="info"), Phone(desk)
+    rows = LOST, open_, withdrawn(LOST, 100), over(open_, 400)
+    assert [title.split(" prod")[0] for title in phone.watch(1_000, *rows)] == [
+        "LOST", "LOSS WITHDRAWN, now LOSS NOT EXCLUDED", "NO LONGER NOTIFIED LOSS NOT EXCLUDED",
+    ]  # fmt: skip
+    assert "WITHDRAWN: prod: loss (found no more); over since 2026-11-21 12:01:40 UTC" in phone.got[1].body.splitlines()
+    assert phone.watch(20, *rows) == [one.title for one in phone.got]
+
+
+def test_a_loss_that_is_found_again_after_it_was_withdrawn_is_told_again(desk):
+    rows = OFFLINE, LOST, withdrawn(LOST, 100), again(LOST, 200)
+    titles = Phone(desk).watch(600, *rows)
+    assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "LOST", "LOSS WITHDRAWN, now OFFLINE", "LOST"]
+
+
 def test_an_incident_that_opens_again_under_its_name_is_told(desk):
     rows = incidents([OFFLINE, over(OFFLINE, 60)], [], OFFLINE.first_ts + timedelta(seconds=400))
     back = replace(rows[0], written_at=rows[-1].written_at + timedelta(seconds=9))
-    keys = {incident_episodes(rows[:n], {}, {}, back.written_at)[0].key for n in (1, len(rows))}
-    assert incident_episodes([*rows, back], {}, {}, back.written_at)[0].key not in keys
+    keys = {incident_episodes(rows[:n], [], {}, back.written_at)[0].key for n in (1, len(rows))}
+    assert incident_episodes([*rows, back], [], {}, back.written_at)[0].key not in keys
 
 
 def test_what_fires_and_is_in_no_incident_is_told_by_itself():
@@ -295,6 +317,14 @@ def test_the_first_loss_is_an_alert_of_its_own_so_that_an_alertmanager_notifies(
     manager.deliver(seen_at(desk, OFFLINE, LOST))
     each = [[one["labels"].get("loss") for one in alerts if "incident" in one["labels"]] for alerts in sent]
     assert each == [[None], [None, "true"]]
+
+
+def test_an_alertmanager_has_no_alert_of_a_loss_that_was_withdrawn(desk):
+    sent = []
+    manager = Alertmanager(desk.post("am"), LINKS, sent.append)
+    desk.clock.pass_(200)
+    manager.deliver(seen_at(desk, OFFLINE, LOST, withdrawn(LOST, 100)))
+    assert [one["labels"].get("loss") for one in sent[-1] if "incident" in one["labels"]] == [None]
 
 
 def test_an_alertmanager_that_is_new_gets_no_history(desk):

@@ -47,7 +47,7 @@ class Play:
         self.rows += untold(self.rows, self.stored, (), now)
         alerts = {state.alert_id: state for state in self.stored}
         owners = {f"*{number}": Owner(f"team-{number}" * 5, "#channel") for number in range(10)}
-        told = incident_episodes(self.rows, alerts, owners, now)
+        told = incident_episodes(self.rows, self.stored, owners, now)
         late = "; ".join(f"{n} sources silent since {words.clock(now)}: {'watch/a-long-name/' * 12}" for n in range(9))
         judged = {one: f"{one}: judged up to {words.clock(now)}; {late}" for one in clusters}
         self.phone.deliver(Round(now, tuple(told), judged, (), INCIDENT, alerts))
