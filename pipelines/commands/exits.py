@@ -89,6 +89,7 @@ def _one_line(error: Exception) -> str:
     if _status(error) == FAILED and (known := of_the_system(error, lake_in_use.get())) is not None:
         return known
     words = " ".join(str(error).split()) or type(error).__name__
-    if isinstance(error, UsageError | ValueError | FileNotFoundError) or _status(error) == ROLE_HELD:
+    # Our own errors have words for whoever runs the command.
+    if isinstance(error, ValueError | FileNotFoundError) or type(error).__module__.startswith("pipelines."):
         return words
     return f"{type(error).__name__}: {words[:500]} (--debug shows the trace)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -49,7 +49,8 @@ class Offset:
     Of the versions from `version` to before `until`, where there is such, the rows with keys up to `key` have been, too
     (see `time_order`). Version `snapshot` stands for all of the table at that time, every later one for what its commit
     added. `closed` counts the files of closing rows that were read (see `drain`). `index`: earlier versions of hwmark
-    ended batches inside a commit; so many files of `version` have been read.
+    ended batches inside a commit; so many files of `version` have been read. `file`: the first that the last version
+    read added, by which another table is known.
     """
 
     snapshot: int = -1
@@ -59,11 +60,13 @@ class Offset:
     closed: int = 0
     until: int = -1
     key: int = 0
+    file: str = field(default="", compare=False)
 
-    def json(self) -> dict[str, int]:
+    def json(self) -> dict[str, Any]:
         fields = asdict(self)
         unsaid = {"closed"} if not self.closed else set()
         unsaid |= {"until", "key"} if self.until < 0 else set()
+        unsaid |= {"file"} if not self.file else set()
         return {name: fields[name] for name in fields if name not in unsaid}
 
     @property
@@ -120,24 +123,38 @@ class BronzeLog:
 
         Versions that a batch has begun to read are read to their end before later ones are.
         """
-        if start.snapshot >= 0 and last < start.version - 1:
+        if self.is_another(start, last):
             raise RemovedRowsError(
-                f"{self.uri} is at version {last}, and the job has read version {start.version - 1}: an older copy was "
-                "restored, and what is written to it now would be passed over; start silver anew with "
-                "`hwmark run --rebuild`"
+                f"{self.uri} is at version {last}, and its version {start.version - 1} is not the one that the job has "
+                "read: an older copy was restored, and what is written to it now would be passed over; start silver "
+                "anew with `hwmark run --rebuild`"
             )
         snapshot = start.snapshot if start.snapshot >= 0 else last
         version = start.version if start.snapshot >= 0 else last
         until = start.until if start.until >= 0 else max(version, last + 1)
-        began = Offset(snapshot, version, start.index, start.events, start.closed, until, start.key)
+        began = replace(start, snapshot=snapshot, version=version, until=until)
+        end = Offset(snapshot, until, closed=self._closed(start), file=self._first_file(until - 1))
         if start.until < 0 and self._fit(files := self._files(began), max_bytes, max_rows):
-            return Offset(snapshot, until, 0, start.events + sum(f.rows for f in files), self._closed(start))
+            return replace(end, events=start.events + sum(f.rows for f in files))
         order = self._order(began)
         key = order.batch_end(start.after, max_bytes, max_rows)
         events = start.events + order.rows(start.after, key)
         if key is None:
-            return Offset(snapshot, until, 0, events, self._closed(start))
+            return replace(end, events=events)
         return replace(began, key=key, events=events)
+
+    def is_another(self, read: Offset, last: int) -> bool:
+        """Whether this is not the table that was read: an older copy was put back, and may have grown since."""
+        if read.snapshot < 0 or last < read.version - 1:
+            return read.snapshot >= 0
+        return bool(read.file) and self._first_file(read.version - 1) not in ("", read.file)
+
+    def _first_file(self, version: int) -> str:
+        """The first file that a version names; empty if it names none, or the log does not have it any more."""
+        try:
+            return next((str(a[k]["path"]) for a in self._commit(version) for k in ("add", "remove") if k in a), "")
+        except VersionVanishedError:
+            return ""
 
     @staticmethod
     def _fit(files: Collection[File], max_bytes: int, max_rows: int) -> bool:

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
@@ -42,7 +42,7 @@ class SourceSettings:
     accepted: list[int] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     closings: int = 0
-    start: dict[str, int] | None = None
+    start: dict[str, Any] | None = None
     only_planned: bool = False
 
     def log(self) -> BronzeLog:
@@ -94,7 +94,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.log = settings.log()
         self._target: int | None = None
 
-    def initialOffset(self) -> dict[str, int]:
+    def initialOffset(self) -> dict[str, Any]:
         return self.settings.start or BEGINNING.json()
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -103,7 +103,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self.settings.max_bytes)
 
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         if self.settings.only_planned:
             return start
         last = self.log.latest() if self._target is None else self._target
@@ -111,7 +111,7 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self.log.advance(Offset(**start), last, sys.maxsize, sys.maxsize).json()
         return self.log.advance(Offset(**start), last, self.settings.max_bytes, self.settings.max_rows).json()
 
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         files = self.log.between(Offset(**start), Offset(**end))
         named: list[Part] = []
         passed_on: list[File] = []

@@ -63,9 +63,9 @@ def _arrived(cluster: str, present: Iterable[File]) -> datetime | None:
 
 
 def _unread(log: BronzeLog, present: list[File], offset: Mapping[str, Any] | None, last: int) -> list[File]:
-    """The files behind a committed offset; all there are where the log does not have them any more, or is an older copy
-    of what was read."""
-    if offset is None or last < (at := _offset(offset)).version - 1:
+    """The files behind a committed offset; all there are where the log does not have them any more, or the table is
+    another one than was read."""
+    if offset is None or log.is_another(at := _offset(offset), last):
         return present
     try:
         return list(_behind(log, at, last))
