@@ -13,11 +13,7 @@ from pipelines.verdict.records import State
 LONGEST = 100
 NAME = 32
 """Longer names are cut in the middle; they stand whole below the line."""
-_STATES = {
-    "loss": State.LOST.value,
-    "unproven_loss": "MAY BE LOST",
-    "loss_not_excluded": State.LOSS_NOT_EXCLUDED.value,
-}
+_STATES = {"loss": State.LOST.value, "unproven_loss": State.LOSS_NOT_EXCLUDED.value}
 
 
 def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) -> str:

@@ -86,7 +86,10 @@ def check(
         echo(off)
     with working("check", each=False) as say:
         summary = _going_on(lambda: jobs.check(settings, now, say), wrong)
-    echo("\n".join(summary.lines() if summary else ()))
+    judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
+    earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
+    for said in summary.lines(earlier) if summary else earlier:
+        echo(said)
     wrong += [summary.unwritten] if summary and summary.unwritten else []
     if disabled := [rule for rule, one in rules.settings.items() if not one.enabled]:
         echo(f"Alert rules that are off in {settings.alerts.rules_file}: {', '.join(disabled)}")
@@ -99,10 +102,6 @@ def check(
         states = _going_on(lambda: jobs.alerts(settings, now, write=False), wrong)
     # Read once: what another process writes from here on is not told yet.
     rows = _going_on(lambda: read_states(place), wrong)
-    judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
-    earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
-    for unmet_before in earlier:
-        echo(unmet_before)
     unmet = bool(earlier or (summary and summary.failed))
     shown = None if states is None else [state for state in states if since_last or state.firing]
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
@@ -138,8 +137,6 @@ def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
 
 def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     """Print the alerts that fire and those that are new; return the severities of those that fire or have fired."""
-    from pipelines.alerting.outbox import HANDLED
-    from pipelines.alerting.state import END
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
 
@@ -150,7 +147,7 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     for state in [*shown, *over[-SHOWN:]]:
         lasted = f"{span(time)} " if (time := state.last_ts - state.first_ts) >= timedelta(seconds=1) else ""
         missed = f" (fired and was over: {lasted}{state.rule.replace('_', ' ')})"
-        was_over = state.episode in fired and not state.firing and state.labels.get(END) != HANDLED
+        was_over = state.episode in fired and not state.firing
         echo(alert_line(state) + (missed if was_over else ""))
     if len(over) > SHOWN:
         echo(f"{count(len(over) - SHOWN, 'more alert')} fired and ended: `hwmark show alerts`")

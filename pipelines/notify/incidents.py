@@ -1,4 +1,4 @@
-"""Incidents as notifications: one message where one opens, is raised, loses something or less, grows twofold, or ends."""
+"""Incidents as notifications: one message if one opens, is raised, loses something or less, grows twofold, or ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def incident_episodes(
 ) -> list[Episode]:
     """The incidents that were opened by `now` (wall clock), the oldest first of those that ended, then of the others.
 
-    What a downtime explains to its end is none. `rows` are in the order of their writing; `states`: those of all alerts.
+    What a downtime explains to its end is none. `rows` are in the order of their writing, `states` those of all alerts.
     """
     ordered = in_order(states)
     alerts = {state.alert_id: state for state in ordered}

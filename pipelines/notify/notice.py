@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -85,8 +85,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         head = gravest([one for one in alerts if one.firing] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
-    judged = seen.judged.get(state.labels.get("cluster", ""), "")
-    lines += [cut(part, SENTENCE) for part in judged.split("; ") if part]
+    lines += [cut(part, SENTENCE) for part in _judged(state, seen.judged, alerts)]
     return [*lines, f"Incident: {state.alert_id}"]
 
 
@@ -152,8 +151,14 @@ def _lines(state: AlertState, links: Links, seen: Round) -> Iterator[str]:
     yield f"Runbook: {runbook(links.runbook_url, state.rule)}"
     if address := page(state, links):
         yield f"Page: {address}"
-    if said := seen.judged.get(state.labels.get("cluster", "")):
+    if said := "; ".join(_judged(state, seen.judged, [state])):
         yield said
+
+
+def _judged(state: AlertState, judged: Mapping[str, str], alerts: Iterable[AlertState]) -> list[str]:
+    """What is said of how well the cluster is judged, but for what these alerts say."""
+    parts = judged.get(state.labels.get("cluster", ""), "").split("; ")
+    return [part for part in parts if part and not any(part in one.summary for one in alerts)]
 
 
 def _heals(state: AlertState) -> bool:

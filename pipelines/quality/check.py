@@ -23,7 +23,7 @@ from pipelines.lake.records import damaged_records
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
-from pipelines.quality.results import CheckSummary, Judged, Result, judged_versions, last_run_at
+from pipelines.quality.results import CheckSummary, Judged, Result, is_told, judged_versions, last_run_at
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, committed_offset, interval
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger("hwmark.quality")
 SOURCES = Suite("sources", replication_events.TABLE, "", (Expectation("sources_fresh", "", {}, {}),))
 """Judged by the clock."""
+WAIT_S = 30
+"""For so long a check waits for another one, as two that cron starts at one moment do."""
 
 
 def check(
@@ -61,10 +63,11 @@ def check(
 
     `now` is the wall clock (aware); `on_suite` gets, in words, what is judged next. `own`: by table the files of suites
     of Great Expectations to judge, too; `project`: the folder of a project of it that is to keep how these came out.
-    Raises RoleHeld while another process checks the lake, UsageError naming what is wrong with a suite.
+    Raises RoleHeld if another process checks the lake for longer than WAIT_S, UsageError naming what is wrong with a
+    suite.
     """
     of_user = own_suites(own or {})
-    with hold(lake, "check", storage_options) as held:
+    with hold(lake, "check", storage_options, wait_s=WAIT_S) as held:
         ours, theirs = Library(), Library(project)
         place, say = Lake(lake, storage_options or {}), on_suite or _log.info
         run = _Run(place, now or datetime.now(UTC), say, quarantine_share, stale_after_s)
@@ -160,7 +163,9 @@ class _Run:
         with new.open_frame(suite.frame, part.needed_columns, suite.sample) as rows:
             found = library.judge(part, rows, {"quarantine_share": self.quarantine_share}, self.run_id)
         for expected in some:
-            yield _result(suite, expected, change, found[expected.name])
+            result = _result(suite, expected, change, found[expected.name])
+            told = not result.success and suite.table.path.startswith("silver/") and is_told(result, self.results)
+            yield replace(result, success=True, observed=f"{result.observed}, told before") if told else result
 
     def _sources_fresh(self, version: int) -> Result:
         """Whether every source is fresh. A silent one adds no rows, so that there are none for a library to judge."""

@@ -45,6 +45,8 @@ def _outside(replicas: str) -> str:
 
 AS_IT_IS = Frame("SELECT * FROM new_rows")
 """The new rows."""
+IN_ORDER = Frame("SELECT * FROM new_rows ORDER BY cluster, ts, source_id, series, seq_from")
+"""The new rows of telemetry_gaps, so that those shown of the same rows are the same."""
 EVENTS = Frame(f"SELECT *, {_outside('replicas')} FROM new_rows")
 """isr_outside_ar: members of the ISR that are not assigned."""
 HEALTH = Frame(f"SELECT *, {_outside('ar')}, hw - leader_leo AS hw_above_leo FROM new_rows")

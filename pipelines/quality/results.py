@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,8 +52,8 @@ class CheckSummary:
     def failed(self) -> list[Result]:
         return [result for result in self.results if not result.success]
 
-    def lines(self) -> list[str]:
-        """One line an expectation, the failed ones with a sample, and a last line that counts."""
+    def lines(self, earlier: Sequence[str] = ()) -> list[str]:
+        """One line an expectation, the failed ones with a sample, what failed `earlier`, and a last one that counts."""
         width = max((len(f"{r.table} {r.expectation}") for r in self.results), default=0)
         lines = [
             f"{'ok    ' if r.success else 'FAILED'} {f'{r.table} {r.expectation}':{width}}  {r.observed}"
@@ -61,10 +62,11 @@ class CheckSummary:
         ]
         names = ", ".join(f"{r.table} {r.expectation}" for r in self.failed)
         which = f": {names}" if names else ""
+        before = f"; {len(earlier)} failed since the last check" if earlier else ""
         pages = [] if self.data_docs is None else [f"Data Docs: {self.data_docs}"]
         return [
-            *map(printable, [*lines, *pages]),
-            f"{len(self.results)} expectations, {len(self.failed)} failed{which}",
+            *map(printable, [*lines, *pages, *earlier]),
+            f"{len(self.results)} expectations, {len(self.failed)} failed{which}{before}",
         ]
 
     def to_arrow(self) -> pa.Table:
@@ -93,6 +95,15 @@ def _failed_before(row: Mapping[str, Any], times: int) -> str:
     when = f"judged at {row['run_ts']:%Y-%m-%d %H:%M:%S} UTC" + (f", the last of {times}" if times > 1 else "")
     sample = f"  e.g. {row['sample']}" if row["sample"] else ""
     return printable(f"FAILED {row['table']} {row['expectation']}  {row['observed']}, {when}{sample}")
+
+
+def is_told(failed: Result, results: pa.Table) -> bool:
+    """Whether these rows failed before, by their samples and number: a rebuild of silver makes the same rows anew."""
+    of = [pc.field(name) == getattr(failed, name) for name in _WHAT]
+    before = results.filter(of[0] & of[1] & of[2] & ~pc.field("success")).to_pylist()
+    told = {json.dumps(row) for one in before for row in json.loads(one["sample"] or "[]")}
+    rows = {json.dumps(row) for row in json.loads(failed.sample or "[]")}
+    return bool(rows) and rows <= told and failed.unexpected <= sum(one["unexpected"] for one in before)
 
 
 def judged_versions(results: pa.Table) -> Judged:

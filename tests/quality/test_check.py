@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from threading import Thread
 
 import pyarrow as pa
 import pytest
@@ -248,6 +249,21 @@ def test_a_rebuilt_table_is_judged_anew(good):
     assert failed(check(good, now=at(2))) == ["no_gaps"]
 
 
+def test_what_failed_and_was_told_is_not_told_again_by_a_rebuild(good):
+    """`no_unclean_loss 2 of 4 new rows`, status 4, of losses that were told and handled."""
+    gaps = [gap("gap") | {"seq_from": number} for number in range(12)]
+    for some in (gaps[8:], gaps[:8]):
+        put(good, telemetry_gaps, *some)
+        assert failed(check(good, now=at(2))) == ["no_gaps"]
+    put(good, telemetry_gaps, *gaps, mode="overwrite")
+    results = check(good, now=at(3)).results
+    assert [(r.success, r.observed) for r in results if r.expectation == "no_gaps"] == [
+        (True, "12 of 12 new rows, told before")
+    ]
+    put(good, telemetry_gaps, *gaps, gap("gap") | {"seq_from": 99}, mode="overwrite")
+    assert failed(check(good, now=at(4))) == ["no_gaps"], "one more"
+
+
 def test_a_closed_cluster_is_fresh_for_ever(good):
     put(good, replication_events, event(0, source_id="hwmark/drain", detail="closed"))
     assert failed(check(good, now=at(86_400))) == []
@@ -261,7 +277,16 @@ def test_a_missing_table_is_said_and_quarantine_may_be_missing(lake):
     assert words.startswith("no such table: run `hwmark run")
 
 
-def test_one_process_checks_a_lake(lake):
+def test_one_process_checks_a_lake_and_another_waits_for_it(lake, monkeypatch):
+    """Two that cron started at one moment: one ended with 75 at once."""
+    with hold(lake, "check"):
+        waiting = Thread(target=check, args=(lake,), kwargs={"now": at(1)})
+        waiting.start()
+        waiting.join(0.5)
+        assert waiting.is_alive()
+    waiting.join()
+    assert Lake(lake).read(quality_results.TABLE, quality_results.ARROW).num_rows
+    monkeypatch.setattr("pipelines.quality.check.WAIT_S", 0)
     with hold(lake, "check"), pytest.raises(RoleHeld):
         check(lake, now=at(1))
 

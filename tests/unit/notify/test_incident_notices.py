@@ -14,6 +14,7 @@ from pipelines.notify.http import NotAccepted
 from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
+from pipelines.notify.notice import notice
 from pipelines.verdict import Limits
 from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
 from tests.unit.notify.notified import LINKS, Desk, ago, fresh, lost
@@ -261,6 +262,20 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert any(line.startswith("Runbook: ") and line.endswith("/loss.md") for line in lines)
     assert "prod: judged" in lines
     assert len(phone.got[-1].title) <= 100
+
+
+def test_a_message_says_once_which_sources_are_silent(desk):
+    quiet = replace(state("stale_source", 0, "2"), summary="prod: 1 source of broker 2 silent since noon: s")
+    seen = seen_at(Desk(), quiet)
+    judged = {"prod": "prod: judged up to noon; 1 source of broker 2 silent since noon: s; 1 gap in its telemetry"}
+    body = notice(seen.episodes[0], LINKS, replace(seen, judged=judged), unseen=False, again=False).body.splitlines()
+    assert [line for line in body if "silent" in line] == ["prod: 1 source of broker 2 silent since noon: s"]
+    assert {"prod: judged up to noon", "1 gap in its telemetry"} <= {*body}
+
+
+def test_a_loss_has_one_name_whatever_is_known_of_it():
+    for rule in ("unproven_loss", "loss_not_excluded"):
+        assert incidents([state(rule, 0)], (), LOST.first_ts)[-1].summary.startswith("LOSS NOT EXCLUDED prod: ")
 
 
 def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():

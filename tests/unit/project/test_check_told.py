@@ -38,6 +38,7 @@ def told(lake, monkeypatch):
 
     def check(seconds, *options):
         monkeypatch.setattr(clock, "now", lambda: at(seconds))
+        monkeypatch.setattr("pipelines.quality.check.WAIT_S", 0)
         done = CliRunner().invoke(app, ["check", "--lake", lake, *options])
         return done.exit_code, done.output
 
@@ -96,6 +97,19 @@ def test_a_note_ends_what_was_told_before_it_whatever_the_clock_of_its_host(lake
     assert (noted.exit_code, noted.output) == (0, "noted of prod: the next evaluation ends what it is about\n")
     status, text = told(100, ALERT)
     assert (status, "HANDLED critical loss: prod: " in text) == (0, True)
+
+
+def test_a_status_is_explained_by_the_lines_above_it(lake, told, monkeypatch):
+    """Status 3 with HANDLED lines alone, and status 4 beside "0 failed"."""
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert told(60, ALERT)[0] == 3
+    monkeypatch.setattr(clock, "now", lambda: at(70))
+    CliRunner().invoke(app, ["note", "--cluster", "prod", "--handled", "sent again", "--lake", lake])
+    assert told(80, ALERT)[0] == 0
+    status, text = told(90, ALERT, CHECK, "--name", "weekly")
+    assert (status, "; handled: sent again (fired and was over: loss)" in text) == (3, True)
+    (counts,) = [line for line in text.splitlines() if " expectations, " in line]
+    assert counts.endswith(" failed since the last check")
 
 
 def test_what_was_over_before_anybody_looked_is_one_line(lake, told):

@@ -187,7 +187,8 @@ def test_check_exits_with_3_or_4_only_when_asked(checked, states, failed, option
 
 
 @pytest.mark.parametrize("words", ["check", "maintain", "run --once"])
-def test_a_role_that_another_process_holds_is_status_75(lake, words):
+def test_a_role_that_another_process_holds_is_status_75(lake, words, monkeypatch):
+    monkeypatch.setattr("pipelines.quality.check.WAIT_S", 0)
     role = words.split()[0]
     with hold(str(lake), role):
         done = hwmark(*words.split(), "--lake", str(lake))
