@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.alerting.conditions import Condition, asking
+from pipelines.alerting.conditions import Condition, asking, not_known_since
 from pipelines.alerting.controllers import RULES as CONTROLLERS
 from pipelines.alerting.episodes import Episode, episodes
 from pipelines.alerting.evidence import SCHEMAS, Evidence, in_microseconds
@@ -18,9 +18,8 @@ from pipelines.alerting.outbox import latest
 from pipelines.alerting.restarts import controlled_restarts
 from pipelines.alerting.rule import Evaluation
 from pipelines.alerting.rules import RULES, AlertRules
-from pipelines.alerting.state import NOT_KNOWN, AlertState
+from pipelines.alerting.state import AlertState
 from pipelines.lake.queries import microseconds
-from pipelines.verdict import words
 from pipelines.verdict.records import Wait
 
 
@@ -97,7 +96,7 @@ def told_states(firing: Iterable[AlertState], health: pa.Table) -> pa.Table:
                 "cluster": cluster, "topic": topic, "topic_id": ids.get((cluster, topic, int(number))) or "",
                 "partition": int(number), "replica": missing[0] if "sync" in RULES[state.rule].needs else -1,
                 "rule": state.rule, "ts": state.first_ts, "rank": -3, "missing": missing,
-                "reason": f"{NOT_KNOWN} {words.clock(state.last_ts)}: its rows are not kept any more",
+                "reason": not_known_since(microseconds(state.last_ts)),
             })  # fmt: skip
     return pa.Table.from_pylist(rows, SCHEMAS["carried"])
 

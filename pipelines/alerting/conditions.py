@@ -9,7 +9,8 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from pipelines.alerting.state import RECORDING_ENDED
+from pipelines.alerting.state import NOT_KNOWN, RECORDING_ENDED
+from pipelines.lake.queries import moment
 from pipelines.verdict import words
 
 SECOND = 1_000_000
@@ -88,6 +89,11 @@ def counted_partitions(conditions: Sequence[Condition]) -> str:
 def ended_recording(conditions: Iterable[Condition]) -> str:
     """`recording ended, then: ` where it is so, else empty."""
     return f"{RECORDING_ENDED}, then: " if any(c.facts["over"] for c in conditions) else ""
+
+
+def not_known_since(at: int) -> str:
+    """The `reason` of an open state of which no row is kept that could show its end; `at`: microseconds."""
+    return f"{NOT_KNOWN} {words.clock(moment(at))}: its rows are not kept any more"
 
 
 def lost_range(condition: Condition) -> str:

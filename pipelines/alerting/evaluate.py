@@ -212,7 +212,7 @@ def _known_clusters(seen: Reading) -> set[str]:
 def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
     """Return `fired` of the evidence; an alert that does not name all its sources is of any in its cluster."""
     rows = [
-        (state.labels.get("cluster"), state.rule, source, state.last_ts)
+        (state.labels.get("cluster"), state.rule, state.labels.get("cause"), source, state.last_ts)
         for state in latest(stored).values()
         if state.firing
         for source in (state.names if state.names and (state.size[0] or 0) <= LABELLED else [None])

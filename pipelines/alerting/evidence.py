@@ -77,7 +77,9 @@ PARTS = {
     # Clusters that a drain closed and of which nothing was reported since.
     "closed": Part(pa.schema([_CLUSTER])),
     # The alerts that fire as stored, the sources that they are of (null: any), and up to when these had reported.
-    "fired": Part(pa.schema([_CLUSTER, ("rule", pa.string()), ("source_id", pa.string()), ("last", _TIME)])),
+    "fired": Part(pa.schema([
+        _CLUSTER, ("rule", pa.string()), ("cause", pa.string()), ("source_id", pa.string()), ("last", _TIME)
+    ])),
     # The present of each cluster in event time, as far as it is reconstructed.
     "clock": Part(pa.schema([_CLUSTER, ("clock", _TIME)])),
     # Since when (wall clock) the job has something to read of a cluster, whether any of it was ever reconstructed, and

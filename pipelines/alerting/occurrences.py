@@ -14,9 +14,13 @@ from schemas.telemetry_gaps import UNREAD
 
 _ENDED = "cluster IN (SELECT cluster FROM ended_recordings) AS ended"
 _DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
+# What an evaluator with other kinds has told goes on here, too.
 _GAPS = f"""
 SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster)
-WHERE list_contains($kinds, kind) AND coalesce(starts_with(detail, '{UNREAD}'), false) = $unread ORDER BY ALL
+WHERE coalesce(starts_with(detail, '{UNREAD}'), false) = $unread AND (list_contains($kinds, kind) OR EXISTS (
+  FROM fired AS f WHERE f.rule = $rule AND f.cluster = g.cluster AND f.source_id = g.source_id AND f.cause = g.kind
+    AND g.ts <= f.last))
+ORDER BY ALL
 """
 
 
@@ -57,7 +61,7 @@ def _disagreement(conditions: Sequence[Condition]) -> str:
 
 def _gaps(name: str, settings: GapSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Missing or misdated telemetry, by source and kind."""
-    for row in evaluation.ask(_GAPS, kinds=list(settings.kinds), unread=False):
+    for row in evaluation.ask(_GAPS, rule=name, kinds=list(settings.kinds), unread=False):
         yield occurrence(name, settings, row, row["kind"], row["source_id"], row["source_id"])
 
 
@@ -70,7 +74,7 @@ def _gap(conditions: Sequence[Condition]) -> str:
 
 def _unread(name: str, settings: OccurrenceSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Files and streams that were offered and could not be read, by source."""
-    for row in evaluation.ask(_GAPS, kinds=["gap"], unread=True):
+    for row in evaluation.ask(_GAPS, rule=name, kinds=["gap"], unread=True):
         yield occurrence(name, settings, row, "unread", row["source_id"], row["source_id"])
 
 

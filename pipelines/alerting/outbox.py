@@ -142,7 +142,8 @@ def settle(
     """Return the states with losses expired and handled alerts ended.
 
     An alert that is about more than was told fires again, and so does one that was withdrawn meanwhile. What happened
-    once, and was told as over, stays so though another evaluator would have it fire for longer.
+    once, and was told as over, stays so though another evaluator would have it fire for longer, unless the clock of who
+    ended a loss was ahead by half the time that one fires.
 
     Args:
         lasts_s: by rule, for how many seconds after it was told a loss fires.
@@ -162,6 +163,8 @@ def settle(
         over = lasts is not None and now >= before.at + timedelta(seconds=lasts)
         occurs = isinstance(RULES[state.rule].defaults, OccurrenceSettings)
         told_over = occurs and not before.last.firing and (lasts is not None or state.last_ts <= before.last.last_ts)
+        ahead = lasts is not None and (before.last.written_at or now) > now + timedelta(seconds=lasts / 2)
+        told_over = told_over and not ahead
         return replace(state, state="resolved") if over or told_over else state
 
     return [of_one(state) for state in present]

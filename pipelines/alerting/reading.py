@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.alerting.behind import JOB_BEHIND, JobBehindSettings
-from pipelines.alerting.conditions import SECOND
+from pipelines.alerting.conditions import SECOND, not_known_since
 from pipelines.alerting.evidence import PARTS, SCHEMAS, Evidence, Part, evidence_of, in_microseconds
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.silence import WATCHER_CUT_OFF
@@ -180,17 +180,12 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         broker_states=restarts,
         clock=[{"cluster": c, "clock": ts} for c, ts in clocks.items()],
         backlog=backlog(lake, bronze, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
-        # Silver that was made anew cannot tell the open states that began before it; elections are in bronze. Nothing
-        # lasts in a cluster that is in neither gold nor bronze.
+        # Nothing lasts in a cluster that is in neither gold nor bronze.
         carried=[
-            row
+            _doubted(row, before, health) if anew else row
             for row in before.carried
             if (row["cluster"] in known or written_by.rebuilding)
-            and (
-                not anew
-                or {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
-                or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
-            )
+            and (not anew or _is_not_made_anew(row, kept_from, now))
         ],
         blind_watchers=blind if rules.of(WATCHER_CUT_OFF).enabled else (),
         reported=[vars(one) for one in sources.reported if one.cluster in known],
@@ -215,6 +210,22 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     )  # fmt: skip
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
+
+
+def _is_not_made_anew(row: Mapping[str, Any], kept_from: Mapping[str, datetime], now: datetime) -> bool:
+    """Whether silver that was made anew cannot tell a state that was open, as it began before it; elections are in
+    bronze."""
+    of_bronze = {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
+    return bool(of_bronze) or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
+
+
+def _doubted(row: Mapping[str, Any], before: Step, health: pa.Table) -> Mapping[str, Any]:
+    """Return the open state as one that is not known since the last evaluation, if gold made anew has no ISR of it."""
+    place = [pc.field(name) == row[name] for name in ("cluster", "topic", "partition")]
+    if row["partition"] < 0 or health.filter(place[0] & place[1] & place[2] & pc.field("isr").is_valid()).num_rows:
+        return row
+    since = max(row["ts"], *(one.get(row["cluster"], 0) for one in before.clocks.values()), 0)
+    return {**row, "reason": not_known_since(since)}
 
 
 def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -110,12 +110,14 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     written_by = reconstruction(lake)
     needed = _NEEDED if written_by.made else ()
     missing = [f"{table.path} is missing" for table in needed if not lake.has_table(table)]
+    gone = written_by.made and not lake.has_table(coverage.TABLE)
+    uncovered = judged.restore(f"{coverage.TABLE.path} is missing") if gone else ""
     unread = lake.unread or [path for path in found_unread(lake) if not _is_readable(lake, path)]
     blind = f"{', '.join(unread)} cannot be read" if unread else next(iter(missing), "")
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
-            rebuilding=written_by.rebuilding, blind=blind,
+            rebuilding=written_by.rebuilding, blind=blind, uncovered=uncovered,
         )
         for name in sorted(names)
     ]  # fmt: skip

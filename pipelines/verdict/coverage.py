@@ -96,7 +96,8 @@ def _unread(record: ClusterRecord) -> Iterator[str]:
 def _blank(brokers: set[int], record: ClusterRecord) -> Iterator[str]:
     if brokers:
         unless = "" if record.terms else ", unless retention took what told of them"
-        yield f"starts of terms on {words.brokers(brokers)} could not be seen: lay state-change.log beside{unless}"
+        why = record.uncovered or f"lay state-change.log beside{unless}"
+        yield f"starts of terms on {words.brokers(brokers)} could not be seen: {why}"
 
 
 def _holes(

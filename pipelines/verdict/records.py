@@ -195,6 +195,8 @@ class ClusterRecord:
     """By broker the stretches in which starts of terms on it could be seen."""
     down: Mapping[int, datetime] = field(default_factory=dict)
     """Since when brokers are down, as others tell."""
+    uncovered: str = ""
+    """Why silver/coverage tells nothing; empty if it does."""
     unread_brokers: tuple[int, ...] = ()
     """Brokers that have replicas here and of which no source has told anything."""
     waits: Mapping[str, Wait] = field(default_factory=dict)

@@ -166,6 +166,27 @@ def test_a_rebuild_ends_nothing_that_gold_told_of_brokers(lake):
     assert one(lake, 260).firing
 
 
+def test_after_a_rebuild_from_later_telemetry_what_lasted_is_not_known_since(lake):
+    """It fired on as if somebody had seen it: bronze did not reach back to what told of the partition."""
+    put(lake, partition_hw, freeze(0))
+    put(lake, cluster_minute, {"cluster": "c", "minute": at(0)})
+    health(lake, 400)
+    written_by_a_job(lake)
+    fires = one(lake, 400)
+    Lake(lake).write_durably("_run/query.json", json.dumps({"query_id": "r", "rules": {}}).encode())
+    for module in (partition_hw, partition_health):
+        put(lake, module, mode="overwrite")
+    put(lake, cluster_minute, {"cluster": "c", "minute": at(DAY)}, mode="overwrite")
+    clock(lake, DAY)
+    for seconds in (DAY, DAY + 600):
+        assert one(lake, seconds).summary == (
+            f"{fires.summary}; not known since {clocked(390)}: its rows are not kept any more"
+        )
+    put(lake, partition_hw, freeze(DAY + 700, "thaw"))
+    clock(lake, DAY + 900)
+    assert told(evaluate(lake, now=at(DAY + 900))) == [("under_min_isr", "resolved")]
+
+
 def test_controllers_of_a_recording_that_ended_are_history(lake):
     clock(lake, 200, quorum=NO_CONTROLLER, quorum_since=at(100))
     events(lake, progress(200), progress(200, "hwmark/drain", "closed", 1) | {"broker_id": -1})
@@ -488,3 +509,26 @@ def test_what_one_evaluator_told_as_over_does_not_fire_again_with_another(lake, 
     put(lake, telemetry_gaps, missing | {"ts": at(1100), "seq_from": 13, "seq_to": 18})
     clock(lake, 1200)
     assert told(evaluate(lake, now=at(1200))) == [("gap", "firing")]
+
+
+def test_two_evaluators_with_other_kinds_of_gaps_tell_one_alert(lake, tmp_path):
+    """One withdrew what the other told, and that told it anew."""
+    fewer = tmp_path / "alerts.toml"
+    fewer.write_text('[gap]\nkinds = ["gap"]\n')
+    wrong = {"cluster": "c", "source_id": "s", "series": "source", "kind": "clock", "partition": -1, "source_epoch": 0}
+    put(lake, telemetry_gaps, wrong | {"ts": at(300), "seq_from": 3, "seq_to": 8})
+    put(lake, telemetry_gaps, wrong | {"ts": at(310), "seq_from": 9, "seq_to": 9, "kind": "late"})
+    for number, seconds in enumerate((400, 460, 520, 3000, 4500, 4560)):
+        clock(lake, seconds)
+        evaluate(lake, now=at(seconds), rules_file=fewer if number in (1, 3, 4) else None)
+    assert [state for state, *_ in rows_of(lake, "gap")] == ["firing", "resolved"]
+
+
+def test_a_clock_that_is_a_day_ahead_ends_no_loss_for_good(lake):
+    put(lake, hw_regressions, fall(0))
+    health(lake, 10)
+    assert told(evaluate(lake, now=at(10))) == [("loss", "firing")]
+    assert told(evaluate(lake, now=at(10 + 25 * 3600))) == [("loss", "resolved")]
+    for seconds in (20, 30, 13 * 3600):
+        assert told(evaluate(lake, now=at(seconds))) == [("loss", "firing")]
+    assert sorted(state for state, *_ in rows_of(lake, "loss")) == ["firing", "firing", "resolved"]

@@ -47,6 +47,13 @@ def test_the_stretch_is_that_in_which_all_could_be_seen():
     )
 
 
+def test_where_the_table_of_coverage_is_gone_nobody_is_to_lay_logs_beside():
+    (words,) = [
+        hole for hole in told([], uncovered="silver/coverage is missing: restore it").split("; ") if "2" in hole
+    ]
+    assert words.endswith("starts of terms on broker 2 could not be seen: silver/coverage is missing: restore it")
+
+
 @pytest.mark.parametrize(
     ("of_broker_2", "words"),
     [
