@@ -16,6 +16,7 @@ MODULES = (
     "telemetry_gaps",
     "coverage",
     "partition_health",
+    "partition_changes",
     "cluster_minute",
     "broker_minute",
     "brokers",

@@ -22,6 +22,8 @@ MINUTES = ("cluster_minute", "broker_minute")
 BROKERS = "brokers"
 LAGS = ("broker_lag", "replica_lag")
 """With BROKERS what is written whenever HEALTH is, of what each bucket knows a share."""
+CHANGES = "partition_changes"
+"""What changed of HEALTH, which is written with it."""
 REWRITTEN = (HEALTH, BROKERS, *MINUTES)
 """Tables whose rows the job replaces again and again: their dead files and their log are kept for minutes only."""
 WHOLE = (HEALTH, BROKERS)
@@ -29,7 +31,7 @@ WHOLE = (HEALTH, BROKERS)
 GOLD_RETENTION_S = 900.0
 LOG_RETENTION_S = 86_400.0
 LOG_FACTOR = 4
-TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS)
+TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS, CHANGES)
 TABLES_AT_ONCE = 8
 """Tables that are made or committed to at a time: most of it is waiting for the disk or the object store."""
 ROLE = "run"

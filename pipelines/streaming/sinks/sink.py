@@ -18,11 +18,12 @@ from pipelines.lake.roles import verify_role
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.manifest import Manifest, Manifests
 from pipelines.streaming.sinks import gauges, gold
+from pipelines.streaming.sinks.changes import write_changes
 from pipelines.streaming.sinks.fact_files import ROW_GROUP, WRITTEN, FactFiles, TaskOutput
 from pipelines.streaming.sinks.unchanged import has_rows
 from pipelines.streaming.source.blobs import decode
 from pipelines.streaming.source.bronze_log import BronzeLog, versions_of
-from pipelines.streaming.tables import BROKERS, HEALTH, KINDS, LAGS, MINUTES, ROLE, WHOLE, at_once, commit
+from pipelines.streaming.tables import BROKERS, CHANGES, HEALTH, KINDS, LAGS, MINUTES, ROLE, WHOLE, at_once, commit
 
 FORMAT = "hwmark"
 
@@ -97,6 +98,8 @@ class LakeWriter(DataSourceStreamArrowWriter):
             for kind in WHOLE
             if complete and not first and has_rows(self.lake, kind, [f for f in files if f.kind == kind])
         ]
+        if complete and HEALTH not in unchanged:
+            files += write_changes(self.lake, [file for file in files if file.kind == HEALTH], anew=first)
         offsets.sync_checkpoint(self.lake, query_id, batchId)
         kinds = {file.kind for file in files}
         at_once(partial(sync_files, self.lake.uri(k), [f.path for f in files if f.kind == k]) for k in kinds)
@@ -114,10 +117,10 @@ class LakeWriter(DataSourceStreamArrowWriter):
         silver = [kind for kind in KINDS if first or kind in marked or batch.of(kind)]
         at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first) for kind in silver)
         if first:
-            added_to = (*MINUTES, BROKERS, *LAGS)
+            added_to = (*MINUTES, BROKERS, *LAGS, CHANGES)
             at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, overwrite=True) for kind in added_to)
         kept = HEALTH in batch.unchanged
-        due = (HEALTH, BROKERS, *LAGS) if batch.health else ()
+        due = (HEALTH, BROKERS, *LAGS, CHANGES) if batch.health else ()
         present = [
             partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
             for kind in due
