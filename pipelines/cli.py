@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.audit import audit
+from pipelines.commands.catalog import catalog
 from pipelines.commands.check import check
 from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
@@ -75,6 +76,7 @@ for command in (
     demo,
     maintain,
     forget,
+    catalog,
 ):
     app.command()(command)
 app.command("try")(try_kafka)

@@ -17,6 +17,7 @@ TABLE = Table(
         Column("labels", "map<string,string>", "cluster, cause, topic, partition, range, loss (the id to begin with)"),
         Column("written_at", "timestamp", "when the row was written, wall clock: the order of an alert's states"),
     ),
+    key=("alert_id", "first_ts", "written_at", "state"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

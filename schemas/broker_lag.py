@@ -17,6 +17,7 @@ TABLE = Table(
         Column("lag_ms", "bigint", "largest time since one was caught up; null: none is known"),
         Column("level", "int", "lowest telemetry level of their leaders"),
     ),
+    key=("cluster", "broker_id", "ts"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

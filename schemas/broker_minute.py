@@ -14,6 +14,7 @@ TABLE = Table(
         Column("offline", "bigint", "partitions without a leader at the end of the minute, all under broker -1"),
         *SPAN_COLUMNS,
     ),
+    key=("cluster", "broker_id", "minute"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

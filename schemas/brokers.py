@@ -55,6 +55,7 @@ TABLE = Table(
         Column("quorum_since", "timestamp", "since when it has been told the same"),
         Column("last_reported_ts", "timestamp", "last event that its own telemetry reported; null: it reports nothing"),
     ),
+    key=("cluster", "broker_id"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

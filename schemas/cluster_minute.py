@@ -13,6 +13,7 @@ TABLE = Table(
         Column("offline", "bigint", "partitions without a leader at the end of the minute"),
         *SPAN_COLUMNS,
     ),
+    key=("cluster", "minute"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

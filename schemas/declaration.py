@@ -45,11 +45,15 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """One Delta table of a lake, addressed by its path below the lake's root."""
+    """One Delta table of a lake, addressed by its path below the lake's root.
+
+    No two rows have the same values in `key`; a table without one has rows that may be equal.
+    """
 
     path: str
     words: str
     columns: Sequence[Column]
+    key: Sequence[str] = ()
 
     def describe(self) -> str:
         """The table in words: its path and meaning, then a line per column."""
@@ -58,14 +62,15 @@ class Table:
             f"  {c.name:{name}}  {c.type:{kind}}  {'null' if c.null else '    '}  {c.words}".rstrip()
             for c in self.columns
         )
-        return "\n".join([f"{self.path}: {self.words}", *lines])
+        key = [f"  key: {', '.join(self.key)}"] if self.key else []
+        return "\n".join([f"{self.path}: {self.words}", *lines, *key])
 
     def as_data(self) -> dict[str, Any]:
         """The table for programs: path, meaning, and its columns with their SQL types."""
         columns = [{"name": c.name, "type": c.type, "nullable": c.null, "description": c.words} for c in self.columns]
-        return {"path": self.path, "description": self.words, "columns": columns}
+        return {"path": self.path, "description": self.words, "columns": columns, "key": list(self.key)}
 
-    def ddl(self, location: str | None = None) -> str:
+    def ddl(self, location: str | None = None, database: str | None = None) -> str:
         """Spark SQL that makes the table; or, with `location`, names the one that is there in a catalog.
 
         That one brings its columns along: Spark refuses a statement that gives them comments of its own.
@@ -75,10 +80,17 @@ class Table:
             for c in self.columns
         )
         made = f"(\n{columns}\n)\nUSING DELTA" if location is None else f"USING DELTA\nLOCATION {_text(location)}"
-        return f"CREATE TABLE IF NOT EXISTS {self.path.rpartition('/')[2]} {made}\nCOMMENT {_text(self.words)};"
+        name = ".".join([*([database] if database else []), self.path.rpartition("/")[2]])
+        return f"CREATE TABLE IF NOT EXISTS {name} {made}\nCOMMENT {_text(self.words)};"
 
     def arrow(self) -> pa.Schema:
         return pa.schema([pa.field(c.name, _ARROW[c.type], nullable=c.null) for c in self.columns])
+
+    def with_comments(self) -> pa.Schema:
+        """The Arrow schema with the meaning of each column, as Delta keeps it."""
+        return pa.schema(
+            [field.with_metadata({"comment": c.words}) for field, c in zip(self.arrow(), self.columns, strict=True)]
+        )
 
     def spark(self) -> StructType:
         from pyspark.sql.pandas.types import from_arrow_schema

@@ -16,6 +16,7 @@ TABLE = Table(
         Column("author", "string", "who said it, as the operating system knows them"),
         Column("written_at", "timestamp", "when, wall clock", null=False),
     ),
+    key=("downtime_id", "written_at"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

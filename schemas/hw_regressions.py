@@ -30,6 +30,7 @@ TABLE = Table(
         LEVEL,
         REVISION,
     ),
+    key=("cluster", "regression_id", "revision"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

@@ -32,6 +32,7 @@ TABLE = Table(
             "written_at", "timestamp", "when it became so, wall clock: the order of an incident's states", null=False
         ),
     ),
+    key=("incident_id", "written_at"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

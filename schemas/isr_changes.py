@@ -34,6 +34,7 @@ TABLE = Table(
         LEVEL,
         REVISION,
     ),
+    key=("cluster", "topic", "topic_id", "partition", "partition_epoch", "ts", "revision"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

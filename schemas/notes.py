@@ -15,6 +15,7 @@ TABLE = Table(
         Column("author", "string", "who said it, as the operating system knows them"),
         Column("written_at", "timestamp", "when, wall clock", null=False),
     ),
+    key=("cluster", "written_at"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

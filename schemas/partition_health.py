@@ -61,6 +61,7 @@ TABLE = Table(
             "where it was reassigned: the replicas assigned last, and since when; null: it never was",
         ),
     ),
+    key=("cluster", "topic", "partition"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

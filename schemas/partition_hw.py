@@ -22,6 +22,7 @@ TABLE = Table(
         Column("agreement", "string", "exact, race, disagree, unreported or only_witness"),
         LEVEL,
     ),
+    key=("cluster", "topic", "topic_id", "partition", "leader_epoch", "ts", "kind", "hw"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

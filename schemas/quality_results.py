@@ -19,6 +19,7 @@ TABLE = Table(
         Column("sample", "string", "JSON: rows that failed, a few"),
         Column("judged", "string", "what was judged on what: a digest of the expectation, and the id of the table"),
     ),
+    key=("run_id", "suite", "expectation", "table"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

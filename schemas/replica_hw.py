@@ -13,6 +13,7 @@ TABLE = Table(
         Column("reported_hw", "bigint", "what the follower reported"),
         LEVEL,
     ),
+    key=("cluster", "topic", "topic_id", "partition", "replica_id", "leader_epoch", "ts", "hw"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

@@ -28,6 +28,7 @@ TABLE = Table(
         Column("lag_ms", "bigint", "milliseconds since last caught up; null: not known"),
         LEVEL,
     ),
+    key=("cluster", "topic", "partition", "replica_id", "ts"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

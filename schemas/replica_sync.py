@@ -20,6 +20,7 @@ TABLE = Table(
         Column("reason", "string", "silent, behind, no_state; recovered; unassigned: no replica any more"),
         LEVEL,
     ),
+    key=("cluster", "topic", "topic_id", "partition", "replica_id", "leader_epoch", "ts", "state"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

@@ -113,6 +113,7 @@ TABLE = Table(
         Column("detail", "string", "meaning depends on event_type"),
         *LATER,
     ),
+    key=("cluster", "source_id", "source_epoch", "source_seq"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

@@ -28,6 +28,7 @@ TABLE = Table(
         Column("detail", "string", "what the reader knows of it"),
         LEVEL,
     ),
+    key=("cluster", "topic", "topic_id", "partition", "source_id", "source_epoch", "series", "kind", "seq_from", "ts"),
 )
 ARROW = TABLE.arrow()
 spark = TABLE.spark

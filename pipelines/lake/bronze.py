@@ -12,7 +12,7 @@ from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import StorageOptions, file_system
 from pipelines.lake.lake import Lake
 from pipelines.lake.row_groups import WORTH, row_groups
-from pipelines.lake.table import add_columns, add_files, dataset
+from pipelines.lake.table import add_columns, add_files, dataset, require_writable
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTab
             f"bronze of lake {lake} is partitioned by {', '.join(sorted(others))}, and hwmark writes to one that is "
             f"partitioned by {', '.join(replication_events.ARROW.names[:INDEXED])} or not at all: partition it anew"
         )
-    return add_columns(table, replication_events.ARROW)
+    return add_columns(require_writable(table), replication_events.TABLE.with_comments())
 
 
 def opened(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
@@ -87,7 +87,7 @@ def append_round(
         for rows in _by_partition(whole, table.metadata().partition_columns)
         for k in range(0, len(rows), ROWS_OF_A_FILE)
     ]
-    add_files(table, files, replication_events.ARROW, versions)
+    add_files(table, files, versions)
 
 
 def _by_partition(events: pa.Table, columns: Sequence[str]) -> list[pa.Table]:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 
+KEY = "hwmark.key"
+"""The property of a table in which its primary key stands."""
+
+
 @dataclass(frozen=True)
 class Lake:
     """Where a lake is, and the options by which `deltalake` gets at it.
@@ -62,11 +66,14 @@ class Lake:
 
     def create(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
         """The table as it is, made with its declared schema, and these properties, where there is none."""
-        return delta.create(self.uri(table), declared(table).arrow(), self.storage_options, properties)
+        made, key = declared(table), {KEY: ",".join(declared(table).key)} if declared(table).key else {}
+        properties = {**key, **(properties or {})}
+        return delta.create(self.uri(table), made.with_comments(), self.storage_options, properties, made.words)
 
     def create_with_columns(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
         """The table with all its declared columns and these properties: an earlier version's gets those it lacks."""
-        found = delta.add_columns(self.create(table, properties), declared(table).arrow())
+        found = delta.require_writable(self.create(table, properties))
+        delta.add_columns(found, declared(table).with_comments())
         delta.set_properties(found, properties or {})
         return found
 
@@ -92,7 +99,7 @@ class Lake:
         """
         schema, found = declared(table).arrow(), self.create_with_columns(table)
         written = write_file(self.files(table), self.path(table), schema, [rows.cast(schema)])
-        delta.add_files(found, [written], schema, {})
+        delta.add_files(found, [written], {})
 
     def table_id(self, table: Table | str) -> str:
         """The id that a table got when it was made: in its first commit, while the log has that."""

@@ -32,6 +32,8 @@ TRIES = 20
 """So often a compaction is offered to a table that others commit to."""
 ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"
 """The key in a footer under which Arrow keeps its own types, and one that Arrow does not look at."""
+UNWRITABLE = {"deletionVectors", "columnMapping", "rowTracking", "clustering"}
+"""Features of Delta that deltalake cannot write."""
 Versions = Mapping[str, int]
 """By writer (Delta's app id) the version that it has reached with a commit."""
 
@@ -51,9 +53,13 @@ def open_table(uri: str, storage_options: StorageOptions, version: int | None = 
 
 
 def create(
-    uri: str, schema: pa.Schema, storage_options: StorageOptions, properties: Mapping[str, str] | None = None
+    uri: str,
+    schema: pa.Schema,
+    storage_options: StorageOptions,
+    properties: Mapping[str, str] | None = None,
+    words: str | None = None,
 ) -> DeltaTable:
-    """The table at `uri` as it is, made with this schema, and these properties, where there is none.
+    """The table at `uri` as it is, made with this schema, these properties and `words` about it, where there is none.
 
     What a power failure left of its newest commit, which nobody has gone by, is set aside.
     """
@@ -67,13 +73,31 @@ def create(
         except DeltaError:
             if not (torn := mend(uri)):
                 raise
-        return create(uri, schema, storage_options, properties) if torn else found
+        return create(uri, schema, storage_options, properties, words) if torn else found
     configuration = {**CONFIGURATION, **(properties or {})}
     made = DeltaTable.create(
-        uri, schema, mode="ignore", configuration=configuration, storage_options=dict(storage_options)
+        uri,
+        schema,
+        mode="ignore",
+        configuration=configuration,
+        storage_options=dict(storage_options),
+        description=words,
+        raise_if_key_not_exists=False,
     )
     sync_new_table(uri)
     return made
+
+
+def require_writable(table: DeltaTable) -> DeltaTable:
+    """The table. Raises UsageError naming what it has that deltalake cannot write."""
+    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    there = {*(table.protocol().writer_features or ()), *(() if mode == "none" else ("columnMapping",))}
+    if found := sorted(there & UNWRITABLE):
+        raise UsageError(
+            f"{table.table_uri} has {' and '.join(found)}, which deltalake cannot write: drop it where it was set "
+            f"(ALTER TABLE ... DROP FEATURE {found[0]}), or have hwmark write into another lake"
+        )
+    return table
 
 
 def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
@@ -180,9 +204,7 @@ def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> 
         )  # fmt: skip
 
 
-def add_files(
-    table: DeltaTable, files: Sequence[Written], schema: pa.Schema, versions: Versions, mode: Mode = "append"
-) -> None:
+def add_files(table: DeltaTable, files: Sequence[Written], versions: Versions, mode: Mode = "append") -> None:
     """One commit that adds Parquet files which stand in the table's folder already.
 
     One that overwrites takes away the files that `table` has: where a commit came after that, it raises
@@ -195,7 +217,7 @@ def add_files(
         table.create_write_transaction(
             added,
             mode=mode,
-            schema=schema,
+            schema=table.schema(),  # a schema without the comments would replace that with them
             partition_by=table.metadata().partition_columns,
             commit_properties=_properties(versions, retries=0 if mode == "overwrite" else None),
             post_commithook_properties=no_hooks(table.table_uri),

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pipelines.lake.data_file import Written
-from pipelines.lake.lake import Lake, declared
+from pipelines.lake.lake import Lake
 from pipelines.lake.table import Mode, add_files, committing
 from pipelines.replication.facts.tables import SCHEMAS
 
@@ -80,7 +80,7 @@ def commit(
     if has_batch(lake.open(kind), query_id, batch_id):
         return False
     mode: Mode = "overwrite" if overwrite else "append"
-    committing(lambda: add_files(lake.open(kind), files, declared(kind).arrow(), {query_id: batch_id}, mode))
+    committing(lambda: add_files(lake.open(kind), files, {query_id: batch_id}, mode))
     return True
 
 

@@ -28,7 +28,7 @@ def commit(lake, files):
     folder = file_system(Lake(str(lake)).uri(replication_events.TABLE))
     rows = (events.cast(replication_events.ARROW).combine_chunks() for events in files if len(events))
     written = [write_file(folder, "replication_events", events.schema, row_groups(events)) for events in rows]
-    add_files(table, written, replication_events.ARROW, {f"test/{table.version()}": 0})
+    add_files(table, written, {f"test/{table.version()}": 0})
 
 
 class PlannedJob:

@@ -29,6 +29,7 @@ COMMANDS = [
     "demo",
     "maintain",
     "forget",
+    "catalog",
 ]
 
 

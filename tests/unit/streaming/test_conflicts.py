@@ -37,7 +37,7 @@ def test_a_table_that_was_compacted_meanwhile_is_overwritten_whole(lake):
     table = lake.open("partition_health")
     compact(lake, "partition_health")
     with pytest.raises(CommitFailedError):
-        add_files(table, [health(lake, 3)], partition_health.ARROW, {"q": 3}, "overwrite")
+        add_files(table, [health(lake, 3)], {"q": 3}, "overwrite")
     assert hws(lake) == [1, 2]
     assert commit(lake, "partition_health", [health(lake, 3)], "q", 3, overwrite=True)
     assert hws(lake) == [3]
@@ -50,7 +50,7 @@ def test_the_job_commits_again_where_another_commit_came_in_between(lake):
 
     def overwrite():
         table = tables.pop() if tables else lake.open("partition_health")
-        add_files(table, [health(lake, 3)], partition_health.ARROW, {"q": 3}, "overwrite")
+        add_files(table, [health(lake, 3)], {"q": 3}, "overwrite")
 
     committing(overwrite)
     assert hws(lake) == [3]
@@ -58,9 +58,9 @@ def test_the_job_commits_again_where_another_commit_came_in_between(lake):
 
 def test_compaction_keeps_what_is_appended_meanwhile_and_gives_way_to_a_removal(lake):
     first = health(lake, 1)
-    add_files(lake.open("partition_health"), [first], partition_health.ARROW, {})
+    add_files(lake.open("partition_health"), [first], {})
     before = lake.open("partition_health")
-    add_files(lake.open("partition_health"), [health(lake, 2)], partition_health.ARROW, {})
+    add_files(lake.open("partition_health"), [health(lake, 2)], {})
     replaced = [Replaced(first.path, first.size)]
     replace_files(before, replaced, [health(lake, 1)])
     assert hws(lake) == [1, 2]

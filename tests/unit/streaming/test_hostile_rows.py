@@ -90,7 +90,7 @@ def append(lake, number, events):
     name = f"{number}.parquet"
     pq.write_table(events, f"{lake.uri(replication_events.TABLE)}/{name}")
     written = Written("replication_events", name, 1, len(events), 0, json.dumps({"numRecords": len(events)}))
-    add_files(lake.open(replication_events.TABLE), [written], replication_events.ARROW, {name: 1})
+    add_files(lake.open(replication_events.TABLE), [written], {name: 1})
 
 
 def events_of(lake):

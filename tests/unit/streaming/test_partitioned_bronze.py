@@ -91,7 +91,7 @@ def test_closing_rows(lake):
 def test_a_file_of_several_clusters_is_refused_before_it_is_committed(lake):
     made = write_file(lake.files(TABLE), "replication_events", DECLARED, [rows(row(1), row(2, ODD))])
     with pytest.raises(UsageError, match="partitioned by cluster, and a file to be added has several values of it"):
-        add_files(bronze(lake.root), [made], DECLARED, {"simulate": 0})
+        add_files(bronze(lake.root), [made], {"simulate": 0})
     assert lake.open(TABLE).version() == 0
 
 
