@@ -10,7 +10,7 @@ from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.beginning import end_of
 from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.query import Query
-from pipelines.streaming.source.bronze_log import last_version_read
+from pipelines.streaming.source.bronze_log import BronzeLog, Offset, last_version_read
 from pipelines.streaming.source.closings import count_closings
 
 
@@ -31,6 +31,9 @@ def nothing_new(lake: Lake, query: Query) -> bool:
     # Both sources stand before the first file of a version: ours with index 0, Delta's with one below.
     read_to = last_version_read(end) if end["index"] <= 0 else -1
     level = bool(read_to == lake.open("replication_events").version())
+    log = BronzeLog(lake.uri("replication_events"), lake.storage_options)
+    if level and "snapshot" in end and log.is_another(Offset(**end), read_to):
+        return False
     return level and bool(end.get("closed", 0) == count_closings(lake))
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.errors import UsageError
+from pipelines.lake.bronze import append_events
 from pipelines.lake.lake import Lake
 from pipelines.replication import Reconstructor, Rules
 from pipelines.replication.events.sharding import assign
@@ -231,6 +232,14 @@ def test_with_nothing_new_behind_its_offset_a_moved_query_has_nothing_to_do(lake
     assert nothing_new(lake, moved(lake, query, (2, 1), state()))
     behind = replace(recorded(lake), start=level | {"version": 0})
     assert not nothing_new(lake, behind)
+
+
+def test_an_older_copy_of_bronze_at_the_version_that_was_read_is_something_new(lake):
+    append_events(lake.root, history(), app_id="test", version=0)
+    query, level = opened(lake), {"snapshot": 1, "version": 2, "index": 0, "events": len(history())}
+    plan(lake, query, 0, level)
+    assert nothing_new(lake, moved(lake, query, (2, 1), state()))
+    assert not nothing_new(lake, replace(recorded(lake), start=level | {"file": "another.parquet"}))
 
 
 @pytest.mark.parametrize(
