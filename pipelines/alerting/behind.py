@@ -29,12 +29,20 @@ class JobBehindSettings(RuleSettings):
         return max(self.after_s, self.intervals * interval_s)
 
 
+# What another evaluator has told after less time goes on here, too.
+_BACKLOG = """
+SELECT b.*, EXISTS (FROM fired AS f WHERE f.rule = $rule AND f.cluster = b.cluster AND b.oldest <= f.last) AS fired
+FROM backlog AS b ORDER BY cluster
+"""
+
+
 def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """Clusters of which `run` has read nothing, or not what it should have by now, and what cannot be read."""
     now = evaluation.now
-    for row in evaluation.ask("SELECT * FROM backlog ORDER BY cluster"):
+    for row in evaluation.ask(_BACKLOG, rule=name):
         oldest, cluster = moment(row["oldest"]), row["cluster"]
-        fires = microseconds(not_judged_from(reconstructed=True, oldest=oldest, behind_after_s=row["limit_s"]))
+        limit_s = 0 if row["fired"] else row["limit_s"]
+        fires = microseconds(not_judged_from(reconstructed=True, oldest=oldest, behind_after_s=limit_s))
         if fires < now:
             facts = {"words": not_judged(row["judged_once"], oldest)}
             yield Condition(name, cluster, "behind", cluster, "run", row["oldest"], fires, now, now, True, facts)

@@ -28,9 +28,10 @@ WITH fine AS (
     AND f.alert_id IS NOT DISTINCT FROM d.alert_id AND f.episode IS NOT DISTINCT FROM d.episode
   WHERE d.outcome = 'failed' AND d.sent_at > coalesce(f.at, 0)
 )
-SELECT channel, min(sent_at) AS since, arg_max(error, sent_at) AS error,
-  max(sent_at + greatest($forgotten, 3 * coalesce(waited, 0))) AS forgotten
-FROM failed GROUP BY channel ORDER BY channel
+SELECT *, EXISTS (FROM fired AS f WHERE f.rule = $rule AND f.source_id = channel AND since <= f.last) AS fired FROM (
+  SELECT channel, min(sent_at) AS since, arg_max(error, sent_at) AS error,
+    max(sent_at + greatest($forgotten, 3 * coalesce(waited, 0))) AS forgotten FROM failed GROUP BY channel)
+ORDER BY channel
 """
 
 
@@ -44,8 +45,8 @@ class FailingSettings(RuleSettings):
 def _failing(name: str, settings: FailingSettings, evaluation: Evaluation) -> Iterator[Condition]:
     """The channels that are tried, and of which something fails for longer; of a lake, not of a cluster."""
     now = evaluation.now
-    for row in evaluation.ask(_FAILING, forgotten=FORGOTTEN_S * SECOND):
-        fires = row["since"] + settings.after_s * SECOND
+    for row in evaluation.ask(_FAILING, rule=name, forgotten=FORGOTTEN_S * SECOND):
+        fires = row["since"] if row["fired"] else row["since"] + settings.after_s * SECOND
         if fires < now < row["forgotten"]:
             yield Condition(
                 name, "", "failing", row["channel"], row["channel"], row["since"], fires, now, now, True, row

@@ -31,8 +31,10 @@ WHERE NOT EXISTS (
 ORDER BY cluster, source_id
 """
 _BLIND = """
-SELECT *, cluster IN (FROM ended_recordings) AS over FROM blind_watchers
-WHERE cluster NOT IN (FROM closed) OR cluster IN (SELECT cluster FROM fired WHERE rule = $rule) ORDER BY cluster
+SELECT *, cluster IN (FROM ended_recordings) AS over FROM (
+  SELECT *, EXISTS (FROM fired AS f WHERE f.rule = $rule AND f.cluster = b.cluster AND b.since <= f.last) AS told
+  FROM blind_watchers AS b)
+WHERE told OR cluster NOT IN (FROM closed) ORDER BY cluster
 """
 
 
@@ -81,8 +83,8 @@ def _cut_off(name: str, settings: LastingSettings, evaluation: Evaluation) -> It
     now = evaluation.now
     for row in evaluation.ask(_BLIND, rule=name):
         since, cluster, open_ = row["since"], row["cluster"], not row["over"]
-        if (fires := since + settings.for_s * SECOND) <= now:
-            yield Condition(name, cluster, "watcher", cluster, "watcher", since, fires, now, now, open_, row)
+        if (fires := since + settings.for_s * SECOND) <= now or row["told"]:
+            yield Condition(name, cluster, "watcher", cluster, "watcher", since, min(fires, now), now, now, open_, row)
 
 
 def _said(conditions: Sequence[Condition]) -> str:

@@ -68,8 +68,10 @@ class AlertState:
 
     @property
     def names(self) -> set[str]:
-        """The partitions or sources that it is or was about, as far as it names them."""
-        return {one for label in ("partitions", "sources", "over") for one in _names(self.labels.get(label, ""))}
+        """The partitions, sources or channel that it is or was about, as far as it names them."""
+        return {
+            one for label in ("partitions", "sources", "over", "channel") for one in _names(self.labels.get(label, ""))
+        }
 
     @property
     def present(self) -> set[str]:

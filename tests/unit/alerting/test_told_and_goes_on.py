@@ -524,6 +524,21 @@ def test_two_evaluators_with_other_kinds_of_gaps_tell_one_alert(lake, tmp_path):
     assert [state for state, *_ in rows_of(lake, "gap")] == ["firing", "resolved"]
 
 
+def test_what_an_evaluator_told_after_less_time_goes_on_with_another(lake, tmp_path):
+    """The job was behind, and a channel failed, once a minute."""
+    later = tmp_path / "alerts.toml"
+    later.write_text("[job_behind]\nafter_s = 3600\n[notify_failing]\nafter_s = 3600\n")
+    written_by_a_job(lake)
+    events(lake, progress(0))
+    committed_at(lake, DeltaTable(f"{lake}/{replication_events.TABLE.path}").version(), at(0))
+    tried = {"channel": "oncall", "outcome": "failed", "attempt": 1, "alert_id": "a", "key": "k", "error": "HTTP 500"}
+    put(lake, deliveries, tried | {"sent_at": at(0)})
+    for number, seconds in enumerate(range(400, 1000, 60)):
+        evaluate(lake, now=at(seconds), rules_file=later if number % 2 else None)
+    for rule in ("job_behind", "notify_failing"):
+        assert [state for state, *_ in rows_of(lake, rule)] == ["firing"], rule
+
+
 def test_a_clock_that_is_a_day_ahead_ends_no_loss_for_good(lake):
     put(lake, hw_regressions, fall(0))
     health(lake, 10)
