@@ -22,16 +22,16 @@ def latest(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], AlertStat
 
 def in_order(stored: Iterable[AlertState]) -> list[AlertState]:
     """The states as they were written; event time does not order them, as a verdict revised twice may fire again."""
-    return sorted(stored, key=lambda s: (s.written_at or _BEFORE, s.last_ts, not s.firing))
+    return sorted(stored, key=lambda s: (s.written_at or NEVER, s.last_ts, not s.firing))
 
 
-_BEFORE = datetime.min.replace(tzinfo=UTC)
+NEVER = datetime.min.replace(tzinfo=UTC)
 """Rows of earlier versions do not say when they were written."""
 
 
 def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
     """The time `now` of the wall clock, or a later one behind all that are stored: clocks differ, and are set back."""
-    last = max((state.written_at for state in stored if state.written_at), default=_BEFORE)
+    last = max((state.written_at for state in stored if state.written_at), default=NEVER)
     return max(now, last + timedelta(microseconds=1))
 
 
@@ -42,7 +42,7 @@ def stamp(
 
     A note ends only rows that were written before it.
     """
-    at = max(next_moment(stored, now), (noted or _BEFORE) + timedelta(microseconds=1))
+    at = max(next_moment(stored, now), (noted or NEVER) + timedelta(microseconds=1))
     return [replace(state, written_at=at) for state in rows]
 
 
@@ -71,7 +71,7 @@ def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling
 def next_telling(before: Telling | None, state: AlertState) -> Telling:
     """Return the telling of an episode after its next row: a new one if it fires, and did not or is about more."""
     if before is None or (state.firing and (not before.last.firing or before.is_less_than(state))):
-        return Telling(state, state.written_at or _BEFORE, state.size)
+        return Telling(state, state.written_at or NEVER, state.size)
     return replace(before, last=state)
 
 
@@ -105,7 +105,10 @@ def _was_told_within(state: AlertState, whole: AlertState) -> bool:
 
 
 def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datetime]:
-    """(cluster, source) of the silent sources that a person has dealt with, and up to when they had reported."""
+    """(cluster, source) of the silent sources that a person has dealt with, and up to when they had reported.
+
+    One that has reported since, is dealt with no more.
+    """
     of_sources = [state for state in latest(stored).values() if "sources" in state.labels]
     return {
         (state.labels["cluster"], one): state.last_ts
@@ -113,14 +116,6 @@ def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datet
         if state.labels.get(END) == HANDLED
         for one in state.names
     }
-
-
-def is_dealt_with(
-    handled: Mapping[tuple[str, str], datetime], cluster: str, source: str, reported_to: datetime
-) -> bool:
-    """Whether a person has dealt with the silence of a source, which has reported nothing since."""
-    up_to = handled.get((cluster, source))
-    return up_to is not None and reported_to <= up_to
 
 
 class Note(NamedTuple):
@@ -158,7 +153,9 @@ def settle(
             return state
         if before.last.labels.get(END) == HANDLED:
             return _handled(state, before.last.summary)
-        if notes := [note for note in handled if note.written_at >= before.at and _is_about(state, note)]:
+        of = (None, state.labels.get("cluster"))
+        notes = [note for note in handled if note.alert_id == state.alert_id and note.cluster in of]
+        if notes := [note for note in notes if note.written_at >= before.at]:
             return _handled(state, f"{state.summary}; {HANDLED}: {notes[-1].text}")
         over = lasts is not None and now >= before.at + timedelta(seconds=lasts)
         occurs = isinstance(RULES[state.rule].defaults, OccurrenceSettings)
@@ -168,10 +165,6 @@ def settle(
         return replace(state, state="resolved") if over or told_over else state
 
     return [of_one(state) for state in present]
-
-
-def _is_about(state: AlertState, note: Note) -> bool:
-    return note.alert_id == state.alert_id and note.cluster in (None, state.labels.get("cluster"))
 
 
 def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> list[AlertState]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from pipelines.alerting.outbox import Telling, in_order, next_telling
+from pipelines.alerting.outbox import NEVER, Telling, in_order, next_telling
 from pipelines.alerting.state import AlertState, to_arrow
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
@@ -18,7 +18,6 @@ from pipelines.verdict.sources import Progress
 from schemas import alerts
 
 Episode = tuple[str, datetime]
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ def take_step(lake: Lake, step: Step, new: Sequence[AlertState]) -> None:
 class Told:
     """Up to when (wall clock of who wrote them) alerts and results were told under a name."""
 
-    alerts: datetime = _NEVER
-    results: datetime = _NEVER
+    alerts: datetime = NEVER
+    results: datetime = NEVER
 
 
 def told(lake: Lake, name: str) -> Told:
@@ -92,7 +91,7 @@ def untold(stored: Iterable[AlertState], before: Told) -> News:
     for state in in_order(stored):
         told_before = tellings.get(state.episode)
         tellings[state.episode] = next_telling(told_before, state)
-        if before.alerts == _NEVER or (state.written_at or _NEVER) > before.alerts:
+        if before.alerts == NEVER or (state.written_at or NEVER) > before.alerts:
             last[state.episode] = state
             anew = told_before is None or tellings[state.episode].at != told_before.at
             fired |= {state.episode} if state.firing and anew else set()

@@ -76,7 +76,7 @@ def _episode(
     if lost_first is not None:
         of_loss = _as_alert(lost_first, alerts, owners)
         others.append(replace(of_loss, labels={**of_loss.labels, LOST: "true"}))
-    last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and last.firing else last
+    last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and not growths and last.firing else last
     return Episode(first, last, changes, growths, tuple(others), tuple(grown))
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pipelines.alerting.evaluate import evaluate_all
 from pipelines.alerting.incidents import Incident
-from pipelines.alerting.outbox import handled_sources, in_order, is_dealt_with
+from pipelines.alerting.outbox import NEVER, handled_sources, in_order
 from pipelines.alerting.owners import Owners
 from pipelines.alerting.rules import load
 from pipelines.alerting.state import AlertState
@@ -111,7 +111,8 @@ def not_fresh(verdicts: Iterable[Verdict], handled: Mapping[tuple[str, str], dat
             yield f"{one.cluster}: {one.judged.text}"
             continue
         quiet = one.judged.silent
-        if left := [s for s in quiet if not is_dealt_with(handled or {}, one.cluster, s.source_id, s.reported_to)]:
+        up_to = handled or {}
+        if left := [s for s in quiet if s.reported_to > up_to.get((one.cluster, s.source_id), NEVER)]:
             yield f"{one.cluster}: {silence(left)}"
     if none:
         yield "the lake holds no cluster: nothing is judged"

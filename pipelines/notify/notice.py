@@ -82,7 +82,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
-        head = gravest([one for one in alerts if one.firing] or alerts)
+        head = gravest([one for one in alerts if one.firing] or [one for one in alerts if not one.withdrawn] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
     lines += [cut(part, SENTENCE) for part in _judged(state, seen.judged, alerts)]

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from pipelines.alerting.lookup import read_states
-from pipelines.alerting.outbox import handled_sources, is_dealt_with
+from pipelines.alerting.outbox import NEVER, handled_sources
 from pipelines.alerting.step import last_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
@@ -236,7 +236,7 @@ class _Run:
                 rows.append({"cluster": cluster, "source_id": None, "silent_s": None, "reported_to": None})
             closed = seen.closed is not None and all(one.reported_to <= seen.closed for one in seen.sources)
             for source in seen.sources:
-                over = closed or is_dealt_with(handled, cluster, source.source_id, source.reported_to)
+                over = closed or source.reported_to <= handled.get((cluster, source.source_id), NEVER)
                 silent_s = None if over else (self.now - source.reported_to).total_seconds()
                 row = {"cluster": cluster, "source_id": source.source_id, "silent_s": silent_s}
                 rows.append(row | {"reported_to": source.reported_to.isoformat()})
