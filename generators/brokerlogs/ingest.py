@@ -119,7 +119,7 @@ class _Ingest:
             role = f"ingest:{self.factory.cluster}/{source.source_id}"
             self._held[source.source_id] = self._roles.enter_context(hold(self.lake, role, self.storage_options))
         states = self._checkpoints.load([source.source_id for source in new])
-        self._known = self._known or any(states.values())
+        self._known = self._known or any(states.values()) or bool(self._checkpoints.excerpts)
         again = [name for name, state in states.items() if state and "place" not in state]
         if again:
             self.session.add_messages([_TOLD_AGAIN.format(len(again), again[0])])

@@ -26,14 +26,15 @@ _SNIFFED = 8
 
 @dataclass(frozen=True)
 class Source:
-    """One telemetry writer: its id, its files, the broker it belongs to, that broker's settings file, and why others of
-    its files are not read."""
+    """One telemetry writer: its id, its files, the broker it belongs to, that broker's settings file, why others of its
+    files are not read, and the source read before that is an excerpt of it."""
 
     source_id: str
     series: Series
     broker_id: int | None = None
     properties: Path | None = None
     unread: tuple[str, ...] = ()
+    repeats: str | None = None
 
     def with_files_of(self, other: Source) -> Source:
         """The source with the files of another one, too."""
@@ -43,6 +44,7 @@ class Source:
             broker_id=self.broker_id if self.broker_id is not None else other.broker_id,
             properties=self.properties or other.properties,
             unread=tuple(dict.fromkeys([*self.unread, *other.unread])),
+            repeats=self.repeats or other.repeats,
         )
 
 

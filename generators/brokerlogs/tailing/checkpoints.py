@@ -26,6 +26,8 @@ VERSION = 1
 """The version of the form of checkpoints; another one is taken for a damaged one."""
 _JOINED = "="
 """With it begins the id of a source among the places of others, as no name of a host does."""
+_EXCERPT = "~"
+"""So, too, begins that of one that is an excerpt of another."""
 SEGMENT = 1 << 14
 """Digests of so many lines become a file of their own, which is written once; fewer stand in the checkpoint."""
 
@@ -44,6 +46,8 @@ class Checkpoints:
         self._forgotten: list[str] = []
         self.compared: dict[str, tuple[int | None, Spans]] = {}
         """Brokers of the sources with which new ones were compared, and the times when these told something."""
+        self.excerpts: dict[str, str] = {}
+        """Sources left out by this call, with those that have their lines."""
         self._logs: dict[str, str] = {}
         """The ids under which sources are read on since a log was given that joins two."""
 
@@ -104,19 +108,22 @@ class Checkpoints:
                 )
                 before = now
             sources[k] = replace(source, source_id=before)
-        known = sorted(set(names.values()))
-        ids = same_logs(sources, known, self._told)
+        known = {*names.values()}
+        compared = [source for source in sources if source.source_id not in self.excerpts]
+        same = same_logs(compared, sorted(name for name in known if f"{_EXCERPT}{name}" not in names), self._told)
+        ids = same.ids
+        names |= {f"{_EXCERPT}{name}": log for log, name in same.repeats.items()}
+        self.excerpts |= {**same.excerpts, **{name: log for log, name in same.repeats.items()}}
         names = {place: ids.get(name, name) for place, name in names.items()}
         names |= {f"{_JOINED}{name}": log for name, log in ids.items() if name in known and name != log}
         names |= {
             place: ids[source.source_id]
             for place, source in zip(places, sources, strict=True)
+            if source.source_id not in self.excerpts
             if place in names or not source.series.is_empty()  # of which log it is shows the first line
         }
-        messages += [
-            f"{name}: read as one log with {log}, which has the same lines" for name, log in ids.items() if name != log
-        ]
-        sources[:] = merge_sources(sources, ids)
+        messages += same.messages()
+        sources[:] = merge_sources(sources, same._replace(excerpts=self.excerpts))
         self._set_joined(names)
         if names != stored:
             self._write(path, json.dumps(names).encode())

@@ -14,6 +14,8 @@ from generators.brokerlogs.tailing.told_lines import Run, Stretch
 
 TAIL = 1024
 _NUMBER = re.compile(rb"\d{13}\|[^|\n]*\|[A-Z]+\|[^|\n]*\|(\d+)\|")
+_LONGEST_TRACE = 1000
+"""Lines behind a message in which its number is looked for."""
 _MARK = b"\xef\xbb\xbf"
 """With it editors begin a file in UTF-8."""
 
@@ -49,6 +51,8 @@ class OpenFile:
         self.bytes = LogBytes(entry.path, offset, stop)
         self.begins = offset == 0
         self.run: Run | None = None
+        self.repeats = False
+        """Whether it is an excerpt of what was told, as far as it was read."""
         self.never_told: list[int] = []
         self.first_number = -1
         """The number (%sn) of the first of the lines never told."""
@@ -168,3 +172,13 @@ def line_number(lines: bytes) -> int:
     """The number (%sn) of the first line, -1 where it has none."""
     found = _NUMBER.match(lines)
     return int(found[1]) if found else -1
+
+
+def last_number(lines: bytes) -> int:
+    """The number (%sn) of the last message, -1 where it has none; a stack trace may stand behind its line."""
+    begin, looked_at = len(lines), 0
+    while begin > 0 and looked_at < _LONGEST_TRACE:
+        begin, looked_at = lines.rfind(b"\n", 0, begin - 1) + 1, looked_at + 1
+        if found := _NUMBER.match(lines, begin):
+            return int(found[1])
+    return -1

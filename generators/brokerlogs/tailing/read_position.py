@@ -11,7 +11,7 @@ from generators.brokerlogs.tailing.open_file import Seen
 
 
 class PositionLost(Exception):
-    """The lines told last are in none of the files: what followed them is not known."""
+    """The lines told last are in none of the files: what followed them is not known; or others are told again."""
 
 
 class Older(NamedTuple):

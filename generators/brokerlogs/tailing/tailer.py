@@ -91,6 +91,8 @@ class Tailer:
         self.report_before = deepcopy(self.parser.report)
         if only is None:
             self.missing.add_unread(source.unread)
+        if self.is_new and source.repeats:
+            self.missing.add_lost(f"those told as {source.repeats} are an excerpt of this log, they are told again")
         if self.numbering.epoch and not stored:
             self.missing.add_lost("the stored position of this log was damaged")
 
@@ -148,7 +150,7 @@ class Tailer:
     @property
     def low_watermark(self) -> int:
         """The time (us) up to which all rows are read; unbounded at the end of the files."""
-        return UNBOUNDED if self.reader.at_end else max(self.parser.low_watermark, self.max_ts)
+        return UNBOUNDED if self.reader.waits else max(self.parser.low_watermark, self.max_ts)
 
     def pull(self) -> int:
         """Read and parse the next piece, to be called once all rows are taken; returns its number of bytes."""
@@ -158,8 +160,8 @@ class Tailer:
             self._lost_since = None
             if self._open_files is not None:
                 self._open_files.use(self.reader)
-        except PositionLost:
-            return self._lost()
+        except PositionLost as lost:
+            return self._lost(str(lost))
         unread = self.reader.take_unread()
         self.messages.extend(f"{reason}, left for later" for reason in unread)
         self.missing.add_unread(unread)
@@ -193,24 +195,27 @@ class Tailer:
         """Rows on missing lines, each once; `before`: the rows that follow them, if these were not returned yet."""
         return [self.parser.note(kind, detail, before) for kind, detail in self.missing.take()]
 
-    def _lost(self) -> int:
+    def _lost(self, why: str) -> int:
         """Wait a while for a rotation to be completed, then treat the files as another log."""
         self._lost_since = self._lost_since or monotonic()
         if self.follow and monotonic() - self._lost_since < PATIENCE_S:
-            self.reader.at_end = True
+            self.reader.at_end = self.reader.waits = True
             return 0
-        self._start_new_epoch()
+        if not self._flushed:  # what was read before is told first
+            self._flush()
+            return 0
+        self._start_new_epoch(why)
         return self.pull()
 
-    def _start_new_epoch(self) -> None:
-        """Start a new incarnation of the source: what followed the lines told last is gone."""
+    def _start_new_epoch(self, why: str) -> None:
+        """Start a new incarnation of the source: its next lines do not follow those told last."""
         epoch, report = self.numbering.epoch + 1, self.parser.report
-        self._ended_us = self.max_ts
+        self._ended_us, self._flushed = self.max_ts, False
         self.messages.append(f"{self.source.source_id}: not the files read before, restarted as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
         self.reader.forget_end()
-        self.missing.add_lost("the last ones told are in none of the files")
+        self.missing.add_lost(why)
 
     def _finish(self) -> None:
         """Nothing more will come: decide what is open, but leave a line that a broker may still be writing."""

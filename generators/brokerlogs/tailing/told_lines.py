@@ -17,6 +17,7 @@ from generators.brokerlogs.scanning.interning import hashes
 from generators.brokerlogs.scanning.line_record import LONGEST
 
 Digests = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 REMEMBERED = 4_000_000
 """Lines of a source that are known for certain, 32 MB of digests and about a gigabyte of log."""
@@ -139,18 +140,26 @@ class Told:
         begins: bool = True,
         after: Run | None = None,
     ) -> list[Run]:
-        """The runs of a piece of a file within `limits`, in order, none over another.
+        """The runs of a piece of a file within `limits`, in order, none over another; for the rest see `compare`."""
+        return self.compare(digests, limits, begins=begins, after=after)[0]
 
-        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended.
+    def compare(
+        self, digests: Digests, limits: Sequence[tuple[Stretch, int]], *, begins: bool, after: Run | None
+    ) -> tuple[list[Run], Mask]:
+        """Return the runs of a piece of a file within `limits`, and which lines outside them were told one by one.
+
+        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended. Single lines
+        are looked for if one was come upon: few of an excerpt follow one another.
         """
         runs: list[Run] = []
+        alone = np.zeros(len(digests), np.bool_)
         ends = {id(stretch): end for stretch, end in limits}
         if after is not None and id(after.stretch) in ends:
             told = after.stretch.lines(after.told_end, ends[id(after.stretch)])
             if length := _common(digests, told):
                 runs.append(Run(0, length, after.stretch, after.told_end))
         if not limits or (runs and runs[0].end == len(digests)):
-            return runs
+            return runs, alone
         self._index()
         found: list[Run] = []
         for line, stretch, number in self._candidates(digests, limits, begins):
@@ -164,7 +173,10 @@ class Told:
             seam = run.begin in {0 if begins or after else -1, *(other.end for other in runs)}
             if _is_evidence(digests, run, seam=seam):
                 runs.extend(_trimmed(run, runs))
-        return sorted(runs)
+        if found and (unknown := _outside(digests, runs)).any():
+            for stretch, end in limits:
+                alone |= unknown & np.isin(digests, stretch.lines(stretch.first, end))
+        return sorted(runs), alone
 
     def _index(self) -> None:
         if (forgotten := sum(stretch.first for stretch in self.stretches)) != self._forgotten:
@@ -193,7 +205,9 @@ class Told:
                 for k in {int(dated[0]), int(dated[-1])}:
                     yield from ((k, stretch, stretch.first + n) for n in _occurrences(told, digests[k]))
             known = np.flatnonzero(told & 1 == 0) if len(told) < _CHOSEN else _outermost(told)
-            for n in known[:1].tolist() + known[-1:].tolist():
+            starts = (start - stretch.first for start in stretch.starts[-_OCCURRENCES:])
+            starts = (n for n in starts if 0 <= n < len(told) and told[n] & 1 == 0)
+            for n in {*known[:1].tolist(), *known[-1:].tolist(), *starts}:
                 yield from ((k, stretch, stretch.first + n) for k in _occurrences(digests, told[n]))
 
 
@@ -232,6 +246,22 @@ def _is_evidence(digests: Digests, run: Run, *, seam: bool) -> bool:
     if run.end - run.begin > 1:
         return bool((digests[run.begin : run.end] & 1 == 0).any())
     return run.end > run.begin and seam and run.at in run.stretch.starts
+
+
+def _outside(digests: Digests, runs: Sequence[Run]) -> Mask:
+    """The lines outside of runs that begin a message."""
+    outside: Mask = digests & 1 == 0
+    for run in runs:
+        outside[run.begin : run.end] = False
+    return outside
+
+
+def is_excerpt(digests: Digests, runs: Sequence[Run], alone: Mask, *, continued: bool) -> bool:
+    """Whether all lines of a piece were told, in runs or `alone`; a single line may be another one that is equal.
+
+    `continued`: the piece before it was one.
+    """
+    return bool(alone.sum() > (not continued) and (_outside(digests, runs) == alone).all())
 
 
 def _trimmed(run: Run, others: Sequence[Run]) -> list[Run]:

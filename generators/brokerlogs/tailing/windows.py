@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,36 +25,74 @@ Spans = Sequence[Sequence[int]]
 """Times (us) between which a log told something: the first and the last one of each."""
 
 
+class SameLogs(NamedTuple):
+    """Sources that share lines: the id of the log of each, and of excerpts and what repeats one that of the other."""
+
+    ids: dict[str, str]
+    excerpts: dict[str, str]
+    """By new source without a line of its own the one that has all of its lines."""
+    repeats: dict[str, str]
+    """By new source the known one that is an excerpt of it."""
+
+    def messages(self) -> list[str]:
+        """Return what is said of them."""
+        joined = [(name, log) for name, log in self.ids.items() if name != log]
+        return [f"{name}: read as one log with {log}, which has the same lines" for name, log in joined] + [
+            f"{name}: an excerpt of {log}, which has all of its lines, left out" for name, log in self.excerpts.items()
+        ]
+
+
 def same_logs(
     sources: Sequence[Source],
     known: Collection[str] = (),
     told: Callable[[str], Sequence[Stretch]] = lambda _: (),
-) -> dict[str, str]:
-    """Map the id of each source to that of its log: its own, or that of a source with which a new one shares lines.
+) -> SameLogs:
+    """Find the log of each source: its own, or that of a source with which a new one shares lines.
 
     `told` returns what was told of a source that is `known`. Of two that a new one joins the first is the log of both.
     """
     by_id = {source.source_id: source for source in sources}
-    ids, by_owner = {name: name for name in by_id}, defaultdict[str, list[str]](list)
+    same, by_owner = SameLogs({name: name for name in by_id}, {}, {}), defaultdict[str, list[str]](list)
     for name in (*known, *(name for name in by_id if name not in known)):
         by_owner[owner(name)].append(name)
     for names in by_owner.values():
         new = {name for name in names if name not in known}
         if not new or len(names) == 1 or all(map(is_named_by_kafka, names)):
             continue
-        logs = [(name, one) for name in names for one in ([_lines(by_id[name])] if name in new else told(name))]
-        for name, other in _overlapping(logs):
-            if name != other and new & {name, other} and not (is_named_by_kafka(name) and is_named_by_kafka(other)):
-                both = ids.get(name, name), ids.get(other, other)
-                log, its = sorted(both, key=lambda one: (one not in known, not is_named_by_kafka(one)))
-                if is_named_by_kafka(log) and is_named_by_kafka(its):
-                    continue
-                ids |= {one: log for one in names if ids.get(one, one) == its}
-    return ids
+        logs = [(name, one) for name in names if name in known for one in told(name)]
+        logs += [(name, _lines(by_id[name])) for name in names if name in by_id]
+        _compare(logs, names, new, same)
+    return same
 
 
-def _overlapping(logs: Sequence[tuple[str, Stretch]]) -> Iterator[tuple[str, str]]:
-    """Yield the names of each two logs of which one begins within the other, in the order of the logs."""
+def _compare(logs: Sequence[tuple[str, Stretch]], known_first: Sequence[str], new: set[str], same: SameLogs) -> None:
+    """Add what logs of one owner have in common to `same`."""
+    ids, apart = same.ids, list[tuple[str, str]]()
+    for k, j in _with_common_heads(logs):
+        (name, stretch), (other, its_stretch) = logs[k], logs[j]
+        if name == other or not new & {name, other} or (is_named_by_kafka(name) and is_named_by_kafka(other)):
+            continue
+        both = ids.get(name, name), ids.get(other, other)
+        log, its = sorted(both, key=lambda one: (one in new, not is_named_by_kafka(one)))
+        if not _overlap(stretch, its_stretch) or (is_named_by_kafka(log) and is_named_by_kafka(its)):
+            apart += [(name, other), (other, name)]
+        else:
+            ids.update({one: log for one in known_first if ids.get(one, one) == its})
+    for part, whole in apart:
+        lines = np.concatenate([one.lines(one.first, one.count) for name, one in logs if name == part])
+        log = ids.get(whole, whole)
+        all_lines = [one.lines(one.first, one.count) for name, one in logs if ids.get(name, name) == log]
+        if log in same.excerpts or is_named_by_kafka(part) or log == ids.get(part, part):
+            continue
+        if np.isin(lines[lines & 1 == 0], np.concatenate(all_lines)).all():
+            if part in new:
+                same.excerpts[part] = log
+            elif whole in new:
+                same.repeats[whole] = part
+
+
+def _with_common_heads(logs: Sequence[tuple[str, Stretch]]) -> list[tuple[int, int]]:
+    """Return each two logs of which one has the head of the other, in the order of the logs."""
     heads = defaultdict[int, list[int]](list)
     for k, (_, stretch) in enumerate(logs):
         heads[_head(stretch)].append(k)
@@ -62,22 +101,22 @@ def _overlapping(logs: Sequence[tuple[str, Stretch]]) -> Iterator[tuple[str, str
         lines = stretch.lines(stretch.first, stretch.count)
         found = np.unique(lines[np.isin(lines, [*heads])]).tolist()
         pairs |= {(min(k, other), max(k, other)) for digest in found for other in heads[digest] if other != k}
-    for k, other in sorted(pairs):
-        if _overlap(logs[k][1], logs[other][1]):
-            yield logs[k][0], logs[other][0]
+    return sorted(pairs)
 
 
 def _head(stretch: Stretch) -> int:
-    """Return the digest of the second line that begins a message, as the first one may be cut; 0 if there is none."""
+    """Return the digest of the second line that begins a message, as the first one may be cut, or of the only one."""
     lines = stretch.lines(stretch.first, stretch.count)
-    return int(lines[np.flatnonzero(lines & 1 == 0)[1:2]].sum())
+    return int(lines[np.flatnonzero(lines & 1 == 0)[:2][-1:]].sum())
 
 
-def merge_sources(sources: Sequence[Source], ids: Mapping[str, str]) -> list[Source]:
-    """Return the sources under these ids, those of one id as one."""
+def merge_sources(sources: Sequence[Source], same: SameLogs) -> list[Source]:
+    """Return the sources under the ids of their logs, those of one log as one, without excerpts."""
     result = dict[str, Source]()
     for source in sources:
-        source = replace(source, source_id=ids[source.source_id])
+        if source.source_id in same.excerpts:
+            continue
+        source = replace(source, source_id=same.ids[source.source_id], repeats=same.repeats.get(source.source_id))
         first = result.get(source.source_id)
         result[source.source_id] = first.with_files_of(source) if first else source
     return [result[name] for name in sorted(result)]

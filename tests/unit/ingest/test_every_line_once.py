@@ -531,3 +531,27 @@ def test_a_copy_that_grows_is_read_on_where_it_ended(tmp_path: Path, monkeypatch
         told += read_with_older(reader, 1 << 17)[0]
     assert told == b"".join(log)
     assert sum(read) == 2 * len(b"".join(log[2000:]))
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_numbered_log_that_is_truncated_behind_a_stack_trace_goes_on(tmp_path: Path, restart: bool) -> None:
+    """The number of its last line was taken for none."""
+    live = tmp_path / "rep.log"
+    live.write_text("1700000000000|t|INFO|a.Logger|7|x\njava.io.IOException: y\n\tat z\n")
+    reader = reader_of(tmp_path)
+    read_with_older(reader)
+    shutil.copy(live, tmp_path / "rep.log.1")
+    live.write_text("1700000000001|t|INFO|a.Logger|8|x\n")
+    reader = restarted(reader) if restart else reader
+    assert read_with_older(reader) == [live.read_bytes()]
+    assert reader.missing() is None
+
+
+def test_a_log_overwritten_by_lines_that_were_told_lacks_none(tmp_path: Path) -> None:
+    live = tmp_path / "rep.log"
+    live.write_bytes(A + B)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == A + B
+    live.write_bytes(B + C)
+    assert read_with_older(reader) == [C]
+    assert reader.missing() is None

@@ -102,7 +102,6 @@ def test_a_window_that_begins_within_a_line_is_one_of_its_log(tmp_path: Path) ->
     [
         pytest.param({"server": LINES[:30], "controller": LINES[20:]}, id="both are Kafka's"),
         pytest.param({"a": LINES[:30], "b": LINES[29:]}, id="one line in common"),
-        pytest.param({"a": LINES, "b": [*LINES[:10], *LINES[20:]]}, id="one is what the other prints in part"),
     ],
 )
 def test_logs_that_are_not_windows_of_one_stay_apart(files: dict[str, list[str]], tmp_path: Path) -> None:

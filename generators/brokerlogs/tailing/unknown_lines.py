@@ -1,0 +1,162 @@
+"""The lines of files that were not told yet, laid on those that were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from generators.brokerlogs.discovery.log_series import Entry
+from generators.brokerlogs.discovery.walk import Identity
+from generators.brokerlogs.scanning.line_record import LONGEST
+from generators.brokerlogs.tailing.file_choice import FileChoice
+from generators.brokerlogs.tailing.open_file import OpenFile, last_number, line_number
+from generators.brokerlogs.tailing.read_position import PositionLost
+from generators.brokerlogs.tailing.seams import hole_before, missing_files, place
+from generators.brokerlogs.tailing.told_lines import (
+    Digests,
+    Run,
+    Stretch,
+    Told,
+    is_excerpt,
+    last_lines_begin,
+    last_message,
+    line_begins,
+    line_digests,
+)
+
+
+class UnknownLines:
+    """Finds what `told` lacks of the files of a reader, and adds it to the stretch `mine`.
+
+    `number` is that (%sn) of the last line told, -1 without. `is_of_older`: the reader reads older lines only.
+    """
+
+    def __init__(self, files: FileChoice, told: Told, mine: Stretch, number: int, *, is_of_older: bool) -> None:
+        self.told, self.mine, self.number = told, mine, number
+        self._files, self._is_of_older = files, is_of_older
+        self._missing: str | None = None
+        self.torn = b""
+        """The torn last line of the file before the open one."""
+        self.has_told = False
+        """Whether lines of the open file were told."""
+        self._repeated: Identity | None = None
+        """The file whose lines are to be told again, and the one of which that is accepted."""
+        self._accepted: Identity | None = None
+        self._hole: str | None = None
+        """Why lines may be missing before the open file if it begins with lines that were never told."""
+
+    def note_missing(self, why: str | None) -> None:
+        """Note why lines are missing before the next ones; the first reason counts."""
+        self._missing = self._missing or why
+
+    def take_missing(self) -> str | None:
+        """Return why lines are missing before those returned last, once."""
+        why, self._missing = self._missing, None
+        return why
+
+    def forget_end(self) -> None:
+        """Let the next lines follow none of those told."""
+        self.number, self._accepted = -1, self._repeated
+
+    def enter(self, before: Entry, entry: Entry, entries: Sequence[Entry], *, older: bool) -> None:
+        """Note that a file is opened after the one `before` it in `entries`, if it is not `older`."""
+        if older:
+            return
+        self._hole = hole_before(before, entry, entries)
+        self.note_missing(missing_files(before, entry))
+        if self._files.take_emptied(entry) and self.number < 0:  # numbers show themselves if some are missing
+            why = f"{place(entry)} was truncated or overwritten, what was written last is not known"
+            self._hole = why if entry.size else None
+            self.note_missing(None if entry.size else why)
+
+    def take(self, file: OpenFile, lines: bytes, *, ended: bool = False) -> bytes:
+        """Return those of the next lines of a file that are to be told now; `ended` if no more follow.
+
+        Two lines in a row show that they were told, so that the last message waits for the next one.
+        """
+        if not lines.endswith(b"\n"):
+            return b"" if file.older else lines
+        digests = line_digests(lines)
+        if file.take_endless():
+            digests[0] = 0
+        runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
+        if is_excerpt(digests, runs, alone, continued=file.repeats):
+            file.repeats = True
+            self._pass(file, None)
+            return b""
+        is_all = (file.begins and ended) or sum(end - stretch.first for stretch, end in file.limits) == 1
+        if alone.sum() > (not is_all):  # a single line may be another one that is equal
+            runs = self._repeat(file, lines)
+        known = runs[-1].end if runs else 0
+        if file.limits and not ended and known < len(digests):
+            waits = max(last_message(digests), known)
+            begin = last_lines_begin(lines, len(digests) - waits)
+            if begin or len(lines) <= LONGEST:
+                file.put_back(lines[begin:])
+                lines, digests = lines[:begin], digests[:waits]
+            if not lines:
+                return b""
+        if file.begins and not file.older and (not runs or runs[0].begin > 1):  # the first line may be cut
+            self.note_missing(None if line_number(lines) == self.number + 1 > 0 else self._hole)
+        if not self._is_of_older:  # lines before some that were told are older, but for a first one that was cut
+            ends = [int(file.begins), *(run.end for run in runs)]
+            file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
+        lines = self._between(file, lines, digests, runs) if runs or file.older else self._tell(file, lines, digests)
+        self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None)
+        return lines
+
+    def _repeat(self, file: OpenFile, lines: bytes) -> list[Run]:
+        """Let all lines of a file be told from here on, as an unknown part of them was told: no runs of them count.
+
+        Raises PositionLost if lines that may be later ones were told before them.
+        """
+        why = f"{place(file.entry)} has lines that were told before, they are told again"
+        if not file.older and self.mine.count and file.entry.key != self._accepted:
+            self._repeated = file.entry.key
+            file.put_back(lines)
+            raise PositionLost(why)
+        if not (file.older or self.mine.count):
+            self.note_missing(why)
+        file.limits = []
+        return []
+
+    def _pass(self, file: OpenFile, run: Run | None) -> None:
+        """Note that a piece was looked at, which ends with this run."""
+        file.run, file.begins = run, False
+        if not file.older:
+            self._files.seen[file.entry.key] = file.seen()
+
+    def _between(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> bytes:
+        """Return the lines between the runs, but for older ones, which are noted."""
+        bounds = line_begins(lines)
+        told, at = [], 0
+        for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
+            between = lines[bounds[at] : bounds[run.begin]]
+            if between and not file.older:
+                told.append(self._tell(file, between, digests[at : run.begin], seam=at > 0))
+            elif between:
+                begin = file.offset - len(lines) + int(bounds[at])
+                file.note(begin, begin + len(between), line_number(between))
+            if run.at >= 0:
+                at = run.end
+                continues = run.stretch is self.mine and run.told_end == self.mine.count
+                file.older = not continues and (file.older or self._is_of_older)
+        return b"".join(told)
+
+    def _tell(self, file: OpenFile, lines: bytes, digests: Digests, *, seam: bool = False) -> bytes:
+        """Add lines to those told; returns them behind the torn one of the file before, unless they have it whole.
+
+        `seam`: lines that were told stand before them in this piece.
+        """
+        torn, self.torn = self.torn, b""
+        if len(torn) > 1 and lines.startswith(torn[:-1]):
+            torn = b""
+        if torn:
+            self.mine.append(line_digests(torn))
+        if file.begins or file.run or seam or not self.mine.count:
+            self.mine.starts.append(self.mine.count)
+        self.has_told = True
+        self._files.end = file.entry.key
+        self._files.begin(file.entry.key)
+        self.mine.append(digests)
+        self.number = last_number(lines)
+        return torn + lines
