@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -29,7 +30,7 @@ from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
-from pipelines.lake.roles import hold
+from pipelines.lake.roles import Held, hold
 from pipelines.verdict import words
 from schemas import incidents
 
@@ -60,31 +61,40 @@ def evaluate(
     Raises UsageError for bad rules, RoleHeld while another process evaluates for longer than `wait_s` seconds.
     """
     place, now = Lake(lake, storage_options or {}), now or datetime.now(UTC)
-    rules = load(rules_file)
-    if write:
-        found = evaluate_all(place, rules, now, interval_s, wait_s=wait_s)[0]
-    else:
-        found = assess(place, rules, now, interval_s, _told_so_far(place))
+    found = evaluate_all(place, load(rules_file), now, interval_s, wait_s=wait_s, write=write, anew=not write)[0]
     resolved = [state for state in latest(found.new).values() if not state.firing]
     return [state for state in found.present if state.firing] + resolved
 
 
 def evaluate_all(
-    place: Lake, rules: AlertRules, now: datetime, interval_s: float, *, wait_s: float = 30, write: bool = True
+    place: Lake,
+    rules: AlertRules,
+    now: datetime,
+    interval_s: float,
+    *,
+    wait_s: float = 30,
+    write: bool = True,
+    anew: bool = False,
 ) -> tuple[Assessment, list[Incident], str]:
     """Evaluate once; the assessment, the states of all incidents, and why these cannot be read, or empty.
 
-    Without `write` the lake stays as it is. Raises RoleHeld as `evaluate` does.
+    Without `write` the lake stays as it is; `anew`: if what was told cannot be read, what holds fires anew. Raises
+    RoleHeld as `evaluate` does.
     """
-    if not write:
-        found = assess(place, rules, now, interval_s)
-        return found, *_incidents(place, found.stored + found.new, now, write=False)
-    with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) as held:
-        found = assess(place, rules, now, interval_s)
+    with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) if write else nullcontext(Held()) as held:
+        try:
+            step, stored = last_step(place), read_states(place)
+        except Exception as error:
+            if not anew:
+                raise
+            _log.warning("what was told cannot be read: %s", error)
+            step, stored = Step(), []
+        found = decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
         held.check()
-        take_step(place, found.step, found.new)
-        held.check()
-        told = _incidents(place, found.stored + found.new, now, write=True)
+        if write:
+            take_step(place, found.step, found.new)
+            held.check()
+        told = _incidents(place, found.stored + found.new, now, write=write)
     _log.info("%d alerts: %d new states", len(found.present), len(found.new))
     return found, *told
 
@@ -117,31 +127,6 @@ class Assessment:
     present: list[AlertState]
     new: list[AlertState]
     step: Step
-
-
-def assess(
-    place: Lake,
-    rules: AlertRules,
-    now: datetime,
-    interval_s: float = 0,
-    told: tuple[Step, list[AlertState]] | None = None,
-) -> Assessment:
-    """The alerts of a lake at `now` of the wall clock (aware), with nothing written.
-
-    Args:
-        told: the step and the states to go on from; None: those that the lake has.
-    """
-    step, stored = told or (last_step(place), read_states(place))
-    return decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
-
-
-def _told_so_far(place: Lake) -> tuple[Step, list[AlertState]]:
-    """Return the last step and the stored states; none if they cannot be read: then what holds fires anew."""
-    try:
-        return last_step(place), read_states(place)
-    except Exception as error:
-        _log.warning("what was told cannot be read: %s", error)
-        return Step(), []
 
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:

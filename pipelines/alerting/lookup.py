@@ -10,10 +10,11 @@ from datetime import datetime, timedelta
 from pipelines.alerting import downtime
 from pipelines.alerting import incidents as of_incidents
 from pipelines.alerting.incidents import Incident
+from pipelines.alerting.outbox import latest
 from pipelines.alerting.state import AlertState, from_arrow
 from pipelines.errors import nearest
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.lake.queries import Row
 from pipelines.lake.roles import hold
 from pipelines.verdict.known import UnknownNameError
 from schemas import alerts, downtimes, incidents
@@ -78,14 +79,10 @@ def alert(lake: Lake, alert_id: str) -> Row:
 
     Raises UnknownNameError naming the nearest.
     """
-    table = lake.find(alerts.TABLE)
-    view = VIEWS["alerts"]
-    found = query(table, f"{view.select(Filter())} ORDER BY {view.first}") if table else []
-    row = next((row for row in found if row["alert_id"] == alert_id), None)
-    if row is None:
-        raise UnknownNameError(f"{lake.root} knows no alert {alert_id}; {nearest(alert_id, _ids(found))}")
-    return row
-
-
-def _ids(found: list[Row]) -> set[str]:
-    return {row["alert_id"] for row in found}
+    states = read_states(lake)
+    last = latest(state for state in states if state.alert_id == alert_id).values()
+    if not last:
+        raise UnknownNameError(
+            f"{lake.root} knows no alert {alert_id}; {nearest(alert_id, {s.alert_id for s in states})}"
+        )
+    return dict(vars(max(last, key=lambda state: (state.firing, state.last_ts))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -93,16 +93,8 @@ class AlertState:
 
     def says_the_same(self, other: AlertState) -> bool:
         """Whether only `last_ts` differs, which alone is no news, or what was assigned since it was over."""
-        mine, theirs = (
-            (
-                one.episode,
-                one.state,
-                one.severity,
-                one.summary,
-                dict(one.labels) | ({} if one.firing else {"assigned": ""}),
-            )
-            for one in (self, other)
-        )
+        each = (one if one.firing else replace(one, labels={**one.labels, "assigned": ""}) for one in (self, other))
+        mine, theirs = (replace(one, last_ts=one.first_ts, subject="", labels=dict(one.labels)) for one in each)
         return mine == theirs
 
 
