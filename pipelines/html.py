@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def environment(package: str) -> Environment:
-    """The templates of a package, from its folder `templates`; a name that a template does not get is an error."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    """The templates of a package and of charts, from their folders `templates`; a name that one lacks is an error."""
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader("pipelines.charts")]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"time": time, "ids": ids, "number": number}
+    made.filters |= {"time": time, "ids": ids, "number": number, "slug": slug}
     return made
 
 
@@ -47,3 +47,8 @@ def ids(values: list[int] | None) -> str:
 def number(value: float | None) -> str:
     """`12,345`, or `not known`."""
     return "not known" if value is None else f"{value:,}"
+
+
+def slug(state: str) -> str:
+    """A state as a class of CSS: `under-min-isr`."""
+    return state.lower().replace(" ", "-").replace("_", "-")

@@ -23,10 +23,11 @@ class Value:
 
 @dataclass(frozen=True)
 class Panel:
-    """Series that share an axis, and what stands along it."""
+    """Series that share an axis, and the words along it; `minutes`: a value is of the minute before its time."""
 
     unit: str
     values: Sequence[Value]
+    minutes: bool = False
 
 
 def counts_chart(panels: Sequence[Panel]) -> Spec:
@@ -45,7 +46,9 @@ def _drawn(panel: Panel, format: str) -> Any:
     values = [{"ts": int(v.ts.timestamp() * 1000), "series": v.series, "number": v.number} for v in panel.values]
     names = list(dict.fromkeys(value.series for value in panel.values))
     scale = alt.Scale(domain=names, range=[SHADES[place % len(SHADES)] for place, _ in enumerate(names)])
-    chart = alt.Chart(alt.Data(values=values)).mark_line(interpolate="step-after", point={"size": 12})
+    chart = alt.Chart(alt.Data(values=values)).mark_line(
+        interpolate="step-before" if panel.minutes else "step-after", point={"size": 12}
+    )
     return chart.encode(
         x=alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True)),
         y=alt.Y("number:Q", title=panel.unit),

@@ -12,12 +12,14 @@ from pipelines.timeline.partition import LostRange, PartitionPast
 HEIGHT, BAND = 220, 18
 
 
-def partition_chart(past: PartitionPast) -> Spec:
-    """The chart as Vega-Lite."""
+def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
+    """The chart as Vega-Lite; with a `pointer` a rule and the values follow it."""
     import altair as alt
 
-    above = alt.layer(*_lost(past), *_terms(past), _lines(past)).properties(width=WIDTH, height=HEIGHT)
-    charts = [above, _band(past)] if past.stretches else [above]
+    above = alt.layer(*_lost(past), *_terms(past), _lines(past), *(_pointed(past) if pointer else [])).properties(
+        width=WIDTH, height=HEIGHT
+    )
+    charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
     return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
 
 
@@ -37,25 +39,48 @@ def _color(past: PartitionPast, **more: Any) -> Any:
 
     shades = [SHADES[place % len(SHADES)] for place, _ in enumerate(past.replicas)]
     scale = alt.Scale(domain=[HW, *past.replicas], range=[INK, *shades])
-    return alt.Color(
-        "series:N", title=None, scale=scale, legend=alt.Legend(orient="right", symbolType="stroke"), **more
-    )
+    return alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke"), **more)
 
 
 def _lines(past: PartitionPast) -> Any:
     import altair as alt
 
-    values = [{"ts": _ms(p.ts), "series": p.series, "offset": p.offset} for p in [*past.points, *_to_the_end(past)]]
-    chart = alt.Chart(alt.Data(values=values)).mark_line(interpolate="step-after", clip=True)
     dash = alt.condition(f"datum.series === '{HW}'", alt.value([5, 3]), alt.value([1, 0]))
-    return chart.encode(
-        x=_x(past),
-        y=alt.Y("offset:Q", title="offset", scale=alt.Scale(zero=False)),
-        color=_color(past),
-        strokeDash=dash,
-        strokeWidth=alt.condition(f"datum.series === '{HW}'", alt.value(2.5), alt.value(1.5)),
-        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("offset:Q"), alt.Tooltip("ts:T", format="%H:%M:%S.%L")],
+    return (
+        _points(past)
+        .mark_line(interpolate="step-after", clip=True)
+        .encode(
+            x=_x(past),
+            y=_y(),
+            color=_color(past),
+            strokeDash=dash,
+            strokeWidth=alt.condition(f"datum.series === '{HW}'", alt.value(2.5), alt.value(1.5)),
+        )
     )
+
+
+def _pointed(past: PartitionPast) -> list[Any]:
+    """A rule through the time that a pointer or a finger is next to, and points that tell their values."""
+    import altair as alt
+
+    near = alt.selection_point(fields=["ts"], nearest=True, on="pointerover,click", empty=False)
+    tooltip = [alt.Tooltip("series:N"), alt.Tooltip("offset:Q"), alt.Tooltip("ts:T", format="%H:%M:%S.%L")]
+    points = _points(past).mark_point(opacity=0).encode(x=_x(past), y=_y(), tooltip=tooltip).add_params(near)
+    shown = alt.condition(near, alt.value(0.5), alt.value(0))
+    return [_points(past).mark_rule(color=INK).encode(x=_x(past), opacity=shown), points]
+
+
+def _points(past: PartitionPast) -> Any:
+    import altair as alt
+
+    points = [*past.points, *_to_the_end(past)]
+    return alt.Chart(alt.Data(values=[{"ts": _ms(p.ts), "series": p.series, "offset": p.offset} for p in points]))
+
+
+def _y() -> Any:
+    import altair as alt
+
+    return alt.Y("offset:Q", title="offset", scale=alt.Scale(zero=False))
 
 
 def _to_the_end(past: PartitionPast) -> list[Point]:
@@ -75,7 +100,8 @@ def _lost(past: PartitionPast) -> list[Any]:
     ]
     chart = alt.Chart(alt.Data(values=values))
     area = chart.mark_rect(color=LOST, opacity=0.2, clip=True).encode(x=_x(past), x2="end", y="first:Q", y2="last")
-    label = chart.mark_text(align="left", baseline="top", dx=4, dy=4, color=LOST, fontWeight="bold", clip=True)
+    style = {"fontSize": 13, "fontWeight": "bold", "color": LOST}
+    label = chart.mark_text(align="left", baseline="top", dx=4, dy=4, clip=True, **style)
     return [area, label.encode(x=_x(past), y="last:Q", text="text:N")]
 
 
@@ -91,7 +117,7 @@ def _terms(past: PartitionPast) -> list[Any]:
         return []
     chart = alt.Chart(alt.Data(values=values))
     rule = chart.mark_rule(color=INK, opacity=0.4, strokeDash=[2, 2], clip=True).encode(x=_x(past))
-    label = chart.mark_text(align="left", baseline="bottom", dx=3, fontSize=10, color=INK, clip=False)
+    label = chart.mark_text(align="left", baseline="bottom", dx=3, fontSize=13, color=INK, clip=False)
     return [rule, label.encode(x=_x(past), y=alt.value(0), text="text:N")]
 
 
@@ -110,6 +136,18 @@ def _band(past: PartitionPast) -> Any:
     ]
     encoded = bars.encode(x=_x(past), x2="end", y=rows, color=_color(past), tooltip=tooltip)
     return encoded.properties(width=WIDTH, height=BAND * max(1, len(past.replicas)))
+
+
+def _states(past: PartitionPast) -> Any:
+    """Times in which nobody led, or the ISR was too small, on the same axis."""
+    import altair as alt
+
+    values = [{"ts": _ms(one.since), "end": _ms(one.until), "state": one.state} for one in past.states]
+    names = list(dict.fromkeys(one.state for one in past.states))
+    tooltip = [alt.Tooltip("state:N"), *(alt.Tooltip(f"{name}:T", format="%H:%M:%S.%L") for name in ("ts", "end"))]
+    bars = alt.Chart(alt.Data(values=values)).mark_bar(height=BAND - 6, clip=True, color=LOST)
+    rows = alt.Y("state:N", title=None, sort=names)
+    return bars.encode(x=_x(past), x2="end", y=rows, tooltip=tooltip).properties(width=WIDTH, height=BAND * len(names))
 
 
 def _ms(ts: datetime) -> int:

@@ -26,8 +26,14 @@ def styled(chart: Any) -> Spec:
     spec: Spec = chart.to_dict()
     spec["background"] = "transparent"
     spec["config"] = {
-        "axis": {**_AXIS, "gridOpacity": 0.15, "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal"},
-        "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 11, "symbolStrokeWidth": 2},
+        "axis": {**_AXIS, "gridOpacity": 0.15, "labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"},
+        "legend": {
+            "labelColor": INK,
+            "titleColor": INK,
+            "labelFontSize": 13,
+            "symbolStrokeWidth": 2,
+            "orient": "bottom",
+        },
         "title": {"color": INK, "subtitleColor": INK, "fontSize": 13, "anchor": "start"},
         "view": {"stroke": None},
         "text": {"color": INK},

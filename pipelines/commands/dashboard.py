@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +16,9 @@ from pipelines.secret import reveal
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
+    from pipelines.gate.facts import Facts
     from pipelines.settings import Settings
+    from pipelines.web.answers.gate import AskCluster
 
 LEAST = 16
 """Characters of a token that guards an address others reach."""
@@ -52,6 +55,7 @@ def dashboard(
 
 def app(settings: Settings) -> FastAPI:
     """The application as the settings have it. Raises UsageError where an address needs a token."""
+    from pipelines.alerting.owners import Owner
     from pipelines.commands import jobs
     from pipelines.lake.lake import Lake
     from pipelines.metrics.routes import router
@@ -68,6 +72,25 @@ def app(settings: Settings) -> FastAPI:
             f"[dashboard] token names, to a token of {LEAST} characters or more"
         )
     place = Lake(settings.lake.path, settings.lake.storage_options)
-    reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh)
+    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
+    reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh, owners)
     metrics = router(jobs.exporter(settings, clock.now))
-    return create_app(reader, hosts=LOOPBACK if local else (), token=guard, routers=[metrics])
+    hosts = LOOPBACK if local else ()
+    return create_app(reader, hosts=hosts, token=guard, routers=[metrics], ask_cluster=_ask_cluster(settings, guard))
+
+
+def _ask_cluster(settings: Settings, guard: str) -> AskCluster | None:
+    """Who asks the cluster whether a broker may be stopped; None: only the lake is asked."""
+    if not settings.dashboard.gate:
+        return None
+    if not guard or not settings.watch.bootstrap:
+        raise UsageError("[dashboard] gate asks the cluster: set a token, and [watch] bootstrap and cluster")
+
+    def ask(cluster: str, broker: int) -> Facts | None:
+        from pipelines.commands.gate.command import Asked, of_cluster
+
+        if cluster != settings.watch.cluster:
+            return None
+        return of_cluster(settings, Asked(None, (broker,), None, timedelta(0)), waits=True, debug=False)()
+
+    return ask

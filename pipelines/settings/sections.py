@@ -150,6 +150,7 @@ class Dashboard(_Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     refresh: Seconds = 5.0
     token: Reference = ""
+    gate: bool = False
 
 
 class Maintain(_Section):

@@ -10,7 +10,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, View, query
 from pipelines.timeline.isr import Stretch, stretches
 from pipelines.timeline.offsets import HW, Point, offsets
-from schemas import hw_regressions, partition_hw
+from schemas import hw_regressions, partition_hw, replication_events
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,15 @@ class Term:
 
 
 @dataclass(frozen=True)
+class StateStretch:
+    """A time in which nobody led (`offline`), or the ISR was `under min ISR`."""
+
+    state: str
+    since: datetime
+    until: datetime
+
+
+@dataclass(frozen=True)
 class PartitionPast:
     """What is known of a partition between two moments."""
 
@@ -42,6 +51,7 @@ class PartitionPast:
     stretches: Sequence[Stretch] = ()
     lost: Sequence[LostRange] = ()
     terms: Sequence[Term] = ()
+    states: Sequence[StateStretch] = ()
 
     @property
     def replicas(self) -> list[str]:
@@ -62,7 +72,32 @@ def partition_past(lake: Lake, wanted: Filter) -> PartitionPast | None:
         stretches=stretches(lake, wanted, past.since, past.until),
         lost=list(_lost(lake, wanted)),
         terms=list(_terms(lake, wanted)),
+        states=[*_states(lake, wanted, past.until, "offline"), *_states(lake, wanted, past.until, "under min ISR")],
     )
+
+
+_TURNS = {
+    "offline": (
+        replication_events.TABLE, "leader_id < 0", "leader_id >= 0", "event_type IN ('election', 'leader')",
+    ),
+    "under min ISR": (partition_hw.TABLE, "kind = 'freeze'", "kind IN ('thaw', 'term_start')", "true"),
+}  # fmt: skip
+"""By state where it is told: whether a row begins it, whether it ends it, and which rows are looked at."""
+
+
+def _states(lake: Lake, wanted: Filter, end: datetime, name: str) -> Iterator[StateStretch]:
+    table, begins, ends, only = _TURNS[name]
+    opened = lake.find(table)
+    where = f"{wanted.where(View(table, 'ts', ''))} AND {only} AND (({begins}) OR {ends})"
+    since = None
+    for row in query(opened, f"SELECT ts, {begins} AS begins FROM t WHERE {where} ORDER BY ts") if opened else ():
+        if row["begins"]:
+            since = since or row["ts"]
+        elif since is not None:
+            yield StateStretch(name, since, row["ts"])
+            since = None
+    if since is not None and since < end:
+        yield StateStretch(name, since, end)
 
 
 def _lost(lake: Lake, wanted: Filter) -> Iterator[LostRange]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Response
@@ -11,15 +12,25 @@ from starlette.responses import JSONResponse
 from pipelines.charts.style import Spec
 from pipelines.charts.svg import svg
 from pipelines.verdict.known import UnknownNameError
-from pipelines.web.answers import alert, alerts, broker, overview, partition, partitions, quality
-from pipelines.web.answers.alert import AlertAnswer
-from pipelines.web.answers.alerts import Alerts
-from pipelines.web.answers.broker import BrokerAnswer
+from pipelines.web.answers import (
+    broker,
+    incident,
+    incidents,
+    overview,
+    partition,
+    partitions,
+    quality,
+    topic,
+)
+from pipelines.web.answers.broker import BrokerAnswer, Brokers
 from pipelines.web.answers.common import Sentence
+from pipelines.web.answers.incident import IncidentAnswer
+from pipelines.web.answers.incidents import Incidents
 from pipelines.web.answers.overview import Overview
 from pipelines.web.answers.partition import PartitionAnswer
 from pipelines.web.answers.partitions import Partitions
 from pipelines.web.answers.quality import Quality
+from pipelines.web.answers.topic import TopicAnswer, Topics
 from pipelines.web.asked import Asked
 from pipelines.web.parameters import Question, Source, timing
 from pipelines.web.snapshot import Reader
@@ -39,13 +50,25 @@ class View(NamedTuple):
 
 VIEWS = (
     View("verdict", list[Sentence], overview.all_sentences, "Every sentence of the verdicts, the worst cluster first"),
-    View("overview", Overview, overview.overview, "Clusters, incidents, who holds back whom, sources"),
+    View(
+        "overview", Overview, overview.overview, "A cluster's present, incidents, counts and last hour; or all clusters"
+    ),
+    View(
+        "incidents", Incidents, incidents.incident_list, "Incidents, and alerts that are in none, the open ones first"
+    ),
+    View(
+        "incident",
+        IncidentAnswer,
+        incident.incident_view,
+        "One incident or alert, how it came, and what was sent of it",
+    ),
+    View("brokers", Brokers, broker.broker_list, "Brokers, those that do not answer first"),
+    View("broker", BrokerAnswer, broker.broker, "One broker, its history and its partitions"),
+    View("topics", Topics, topic.topics, "Topics, the worst first"),
+    View("topic", TopicAnswer, topic.topic, "One topic and its partitions"),
     View("partitions", Partitions, partitions.partitions, "Partitions, the worst first"),
     View("partition", PartitionAnswer, partition.partition, "One partition, its replicas and what happened to it"),
-    View("broker", BrokerAnswer, broker.broker, "One broker, or all of a cluster"),
-    View("alerts", Alerts, alerts.alerts, "Alerts, what fires first"),
-    View("alert", AlertAnswer, alert.alert, "One alert, how its loss came about, what was sent of it"),
-    View("quality", Quality, quality.quality, "Expectations, gaps in telemetry, quarantine"),
+    View("quality", Quality, quality.quality, "Sources, coverage, expectations, gaps in telemetry, quarantine"),
 )
 
 
@@ -62,6 +85,15 @@ def _add(view: View) -> None:
 
 for _view in VIEWS:
     _add(_view)
+
+
+@router.get("/incident.csv", include_in_schema=False)
+def get_partitions(reader: Source, asked: Question) -> Response:
+    """The partitions of an incident, all of them, as CSV."""
+    found = incident.incident_view(reader, asked, every=True).partitions
+    lines = [",".join(field.name for field in fields(incident.Affected))]
+    lines += [",".join(f'"{value}"' for value in vars(one).values()) for one in found]
+    return Response("\n".join([*lines, ""]), media_type="text/csv; charset=utf-8", headers=NOT_STORED)
 
 
 @router.get("/charts/{view}.{form}", include_in_schema=False)

@@ -16,6 +16,7 @@ from pipelines.errors import UsageError
 from pipelines.printable import printable
 from pipelines.verdict.known import UnknownNameError
 from pipelines.web import api, assets, pages
+from pipelines.web.answers.gate import AskCluster, Gate
 from pipelines.web.guard import Guard
 from pipelines.web.snapshot import Reader, UnreadableError
 
@@ -28,9 +29,17 @@ _STATUS: tuple[tuple[type[Exception], int], ...] = (
 
 
 def create_app(
-    reader: Reader, *, hosts: Collection[str] = (), token: str = "", routers: Sequence[APIRouter] = ()
+    reader: Reader,
+    *,
+    hosts: Collection[str] = (),
+    token: str = "",
+    routers: Sequence[APIRouter] = (),
+    ask_cluster: AskCluster | None = None,
 ) -> FastAPI:
-    """The application over one lake; `hosts` and `token` as in Guard, `routers` are mounted beside, such as metrics."""
+    """The application over one lake; `hosts` and `token` as in Guard, `routers` are mounted beside, such as metrics.
+
+    `ask_cluster` answers whether a broker may be stopped in place of the lake.
+    """
     from importlib.metadata import version
 
     @asynccontextmanager
@@ -43,7 +52,7 @@ def create_app(
         description="What a lake holds, read-only.", lifespan=lifespan,
         middleware=[Middleware(Guard, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=2048)],
     )  # fmt: skip
-    made.state.reader = reader
+    made.state.reader, made.state.gate = reader, Gate(ask_cluster)
     for router in (pages.router, api.router, *routers):
         made.include_router(router)
     for kind in (UsageError, UnreadableError, HTTPException, Exception):

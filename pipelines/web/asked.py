@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from pipelines.errors import UsageError
 from pipelines.lake.queries import Filter
-from pipelines.verdict.since import Since, since_of
+from pipelines.verdict.since import Since, moment_of, since_of
 
 SINCE = "1d"
 PER_PAGE, MOST = 50, 1000
@@ -26,7 +27,10 @@ class Asked:
     partition: int | None = None
     broker: int | None = None
     alert_id: str | None = None
+    incident_id: str | None = None
+    kind: str | None = None
     since: str = SINCE
+    until: str | None = None
     q: str = ""
     page: int = 1
     limit: int = PER_PAGE
@@ -42,9 +46,16 @@ class Asked:
     def period(self) -> Since:
         return since_of(self.since)
 
+    @property
+    def until_ts(self) -> datetime | None:
+        """The end of the time asked for, None: the present."""
+        return None if self.until is None else moment_of("until =", self.until)
+
     def url(self, path: str, **changes: Any) -> str:
         """The URL of a view that keeps the cluster, the time and whether it refreshes, and has these values beside."""
-        kept = Asked(cluster=self.cluster, since=self.since, refresh=self.refresh, limit=self.limit)
+        kept = Asked(
+            cluster=self.cluster, since=self.since, until=self.until, refresh=self.refresh, limit=self.limit
+        )  # fmt: skip
         return path + replace(kept, **changes).query()
 
     def here(self, path: str, **changes: Any) -> str:
@@ -65,7 +76,7 @@ def asked_of(given: dict[str, str]) -> Asked:
     """The parameters of a URL. Raises UsageError naming the bad value; unknown names are left alone."""
     known = {f.name for f in fields(Asked) if f.compare}
     values: dict[str, Any] = {name: value for name, value in given.items() if name in known and value != ""}
-    for name in ("cluster", "topic", "alert_id", "q", "since"):
+    for name in ("cluster", "topic", "alert_id", "incident_id", "kind", "q", "since", "until"):
         if len(values.get(name, "")) > LONGEST:
             raise UsageError(f"{name} has {len(values[name]):,} characters; at most {LONGEST} are looked for")
     for name, least, most in (
@@ -84,6 +95,7 @@ def _check_since(made: Asked) -> None:
     """Raises UsageError for what is no time, in the words of a URL."""
     try:
         since_of(made.since)
+        _ = made.until_ts
     except UsageError as error:
         raise UsageError(str(error).replace("--since", "since =", 1)) from error
 

@@ -35,7 +35,10 @@ def asset(name: str) -> Asset | None:
             return Asset(_vega(), media_type)
     if name not in FILES:
         return None
-    return Asset((files("pipelines.web") / "static" / name).read_bytes(), media_type)
+    content = (files("pipelines.web") / "static" / name).read_bytes()
+    if name == "page.css":
+        content = (files("pipelines.charts") / "templates" / "tokens.css").read_bytes() + content
+    return Asset(content, media_type)
 
 
 @cache

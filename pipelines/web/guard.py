@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any
 
 Scope = MutableMapping[str, Any]
@@ -55,6 +55,14 @@ class Guard:
             await _refuse(send_guarded, 401, words, (b"www-authenticate", b'Basic realm="hwmark", charset="UTF-8"'))
         else:
             await self.app(scope, receive, send_guarded)
+
+
+def is_same_origin(headers: Mapping[str, str]) -> bool:
+    """Whether a browser says that a page of this host asks; what is no browser has to say so itself."""
+    if site := headers.get("sec-fetch-site"):
+        return site == "same-origin"
+    origin = headers.get("origin", "").partition("://")[2]
+    return bool(origin) and origin == headers.get("host")
 
 
 def host_of(header: str) -> str:

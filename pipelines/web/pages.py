@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
 
 from fastapi import APIRouter, Request
-from jinja2 import Environment
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
+from markupsafe import Markup
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from pipelines.alerting.incident_title import cut
 from pipelines.errors import UsageError
 from pipelines.html import environment
 from pipelines.verdict.words import span
 from pipelines.web import assets
-from pipelines.web.answers import alert, alerts, broker, overview, partition, partitions, quality
+from pipelines.web.answers import (
+    broker,
+    incident,
+    incidents,
+    overview,
+    partition,
+    partitions,
+    quality,
+    topic,
+)
+from pipelines.web.answers.gate import Gate, GateAnswer
 from pipelines.web.asked import Asked
+from pipelines.web.guard import is_same_origin
 from pipelines.web.parameters import Question, Source, timing
 from pipelines.web.snapshot import Reader
 
 router = APIRouter(include_in_schema=False)
-VIEWS = {"/": "Overview", "/partitions": "Partitions", "/broker": "Brokers", "/alerts": "Alerts", "/quality": "Quality"}
+VIEWS = {"/": "Overview", "/incidents": "Incidents", "/brokers": "Brokers", "/topics": "Topics", "/quality": "Quality"}
+_PLACES = {"/gate": "/broker", "/alert": "/incident", "/alerts": "/incidents"}
+"""Paths that show another one's view."""
 PERIODS = ("15m", "1h", "6h", "1d", "7d", "all")
-THEMES = ("auto", "light", "dark")
+CHOICES = {"theme": ("auto", "light", "dark"), "zone": ("utc", "browser")}
+"""What a cookie keeps, the default first."""
 YEAR_S = 31_536_000
 
 
@@ -32,8 +51,11 @@ YEAR_S = 31_536_000
 def templates() -> Environment:
     """The templates with what all of them use."""
     made = environment("pipelines.web")
-    made.filters |= {"slug": _slug, "anchor": _anchor, "span": _span}
-    made.globals |= {"asset": assets.url, "views": VIEWS, "periods": PERIODS, "themes": THEMES}
+    made.filters |= {
+        "anchor": _anchor, "span": _span, "clock": _clock, "iso": _iso, "cut": cut, "quoted": shlex.quote,
+        "state_of": incidents.state_of,
+    }  # fmt: skip
+    made.globals |= {"asset": assets.url, "views": VIEWS, "periods": PERIODS, "themes": CHOICES["theme"]}
     return made
 
 
@@ -44,16 +66,21 @@ def _add(path: str, template: str, answer: Callable[[Reader, Asked], Any]) -> No
     router.add_api_route(path, get)
 
 
-for _path, _answer in {
-    "/": overview.overview,
-    "/partitions": partitions.partitions,
-    "/partition": partition.partition,
-    "/broker": broker.broker,
-    "/alerts": alerts.alerts,
-    "/alert": alert.alert,
-    "/quality": quality.quality,
-}.items():
-    _add(_path, f"{_path[1:] or 'overview'}.html", _answer)
+for _path, _template, _answer in (
+    ("/", "overview", overview.overview),
+    ("/incidents", "incidents", incidents.incident_list),
+    ("/alerts", "incidents", incidents.incident_list),
+    ("/incident", "incident", incident.incident_view),
+    ("/alert", "incident", incident.incident_view),
+    ("/brokers", "brokers", broker.broker_list),
+    ("/broker", "broker", broker.broker),
+    ("/topics", "topics", topic.topics),
+    ("/topic", "topic", topic.topic),
+    ("/partitions", "partitions", partitions.partitions),
+    ("/partition", "partition", partition.partition),
+    ("/quality", "quality", quality.quality),
+):
+    _add(_path, f"{_template}.html", _answer)
 
 
 @router.get("/static/{name}")
@@ -64,6 +91,15 @@ def get_static(name: str) -> Response:
     return Response(
         found.content, media_type=found.media_type, headers={"Cache-Control": f"public, max-age={YEAR_S}, immutable"}
     )
+
+
+@router.post("/gate")
+def post_gate(request: Request, reader: Source, asked: Question) -> Response:
+    """The page of a broker with the answer whether it may be stopped; asked by this page alone."""
+    if not is_same_origin(request.headers):
+        raise HTTPException(403, "this is asked by the page itself, and by no other site")
+    gate: Gate = request.app.state.gate
+    return _page(request, reader, asked, "broker.html", broker.broker, gate=gate.ask(reader, asked))
 
 
 def error_page(request: Request, status: int, words: str, headers: Mapping[str, str]) -> Response:
@@ -78,36 +114,38 @@ def error_page(request: Request, status: int, words: str, headers: Mapping[str, 
 
 
 def _page(
-    request: Request, reader: Reader, asked: Asked, template: str, answer: Callable[[Reader, Asked], Any]
+    request: Request,
+    reader: Reader,
+    asked: Asked,
+    template: str,
+    answer: Callable[[Reader, Asked], Any],
+    gate: GateAnswer | None = None,
 ) -> Response:
-    theme = request.query_params.get("theme")
-    if theme is not None and theme not in THEMES:
-        raise UsageError(f"theme is {theme[:40]}; say {', '.join(THEMES)}")
+    chosen = {name: value for name in CHOICES if (value := request.query_params.get(name)) is not None}
+    for name, value in chosen.items():
+        if value not in CHOICES[name]:
+            raise UsageError(f"{name} is {value[:40]}; say {', '.join(CHOICES[name])}")
     found = answer(reader, asked)
     frame = _frame(request, reader, asked)
-    page = templates().get_template(template).render(frame, answer=found, refreshes=asked.refresh == "on")
+    refreshes = asked.refresh == "on" and asked.until is None
+    page = templates().get_template(template).render(frame, answer=found, gate=gate, refreshes=refreshes)
     made = HTMLResponse(page, headers={"Cache-Control": "no-store", "Server-Timing": timing(asked)})
-    if theme is not None:
-        made.set_cookie("theme", theme, max_age=YEAR_S, httponly=True, samesite="strict")
+    for name, value in chosen.items():
+        made.set_cookie(name, value, max_age=YEAR_S, httponly=True, samesite="strict")
     return made
 
 
 def _frame(request: Request, reader: Reader, asked: Asked) -> dict[str, Any]:
     """What the frame of every page shows."""
-    theme = request.query_params.get("theme") or request.cookies.get("theme", "auto")
+    chosen = {name: request.query_params.get(name) or request.cookies.get(name) for name in CHOICES}
     return {
+        **{name: value if (value := chosen[name]) in CHOICES[name] else CHOICES[name][0] for name in CHOICES},
         "asked": asked,
-        "path": request.url.path,
-        "theme": theme if theme in THEMES else "auto",
+        "path": _PLACES.get(request.url.path, request.url.path),
         "lake": reader.lake.root,
         "now": reader.now(),
         "every_s": max(1, round(reader.refresh_s)),
     }
-
-
-def _slug(state: str) -> str:
-    """A state as a class of CSS: `under-min-isr`."""
-    return state.lower().replace(" ", "-").replace("_", "-")
 
 
 def _anchor(text: object) -> str:
@@ -116,6 +154,20 @@ def _anchor(text: object) -> str:
 
 
 def _span(seconds: float) -> str:
-    from datetime import timedelta
-
     return span(timedelta(seconds=seconds))
+
+
+def _iso(ts: datetime) -> str:
+    """A moment as links and scripts have it, in UTC."""
+    return ts.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pass_context
+def _clock(context: Context, ts: datetime | None) -> Markup | str:
+    """A time of day in UTC, with its date where that is not today's; a script may say it in the browser's zone."""
+    if ts is None:
+        return "not known"
+    today = context.resolve("now").date() == ts.date()
+    return Markup('<time datetime="{}">{}</time>').format(
+        _iso(ts), f"{ts:%H:%M:%S}" if today else f"{ts:%Y-%m-%d %H:%M:%S}"
+    )

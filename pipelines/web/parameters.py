@@ -16,10 +16,13 @@ def _asked(
     partition: Annotated[str | None, Query(description="Only this partition.")] = None,
     broker: Annotated[str | None, Query(description="Only this broker.")] = None,
     alert_id: Annotated[str | None, Query(description="The alert of the view alert.")] = None,
+    incident_id: Annotated[str | None, Query(description="The incident of the view incident.")] = None,
+    kind: Annotated[str | None, Query(description="Only lines of this kind in the timeline.")] = None,
     since: Annotated[
         str | None,
         Query(description="History since 15m, 2h, 3d before the present of each cluster, an ISO time, or all."),
     ] = None,
+    until: Annotated[str | None, Query(description="An ISO time: history ends there, and nothing is of now.")] = None,
     q: Annotated[str | None, Query(description="Only what has this in its name.")] = None,
     page: Annotated[str | None, Query(description="Which page, from 1.")] = None,
     limit: Annotated[str | None, Query(description="Rows of a page, at most 1,000.")] = None,

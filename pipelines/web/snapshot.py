@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from deltalake import DeltaTable
 
+    from pipelines.alerting.owners import Owners
     from schemas.declaration import Table
 
 T = TypeVar("T")
@@ -77,8 +78,11 @@ class Reader:
     `now` is the wall clock. Safe to use from several threads; one reads at a time.
     """
 
-    def __init__(self, lake: Lake, limits: Limits, now: Callable[[], datetime], refresh_s: float) -> None:
+    def __init__(
+        self, lake: Lake, limits: Limits, now: Callable[[], datetime], refresh_s: float, owners: Owners | None = None
+    ) -> None:
         self.lake, self.limits, self.now, self.refresh_s = lake, limits, now, refresh_s
+        self.owners: Owners = owners or {}
         self._lock = threading.RLock()
         self._snapshot = Snapshot(lake.root, lake.storage_options)
         self._version: Hashable = None

@@ -6,10 +6,14 @@ NOW = at(85)
 EVIL = "<img src=x onerror=alert(1)>\"'&\x1b[2J\u202e{{7*7}}"
 WHERE = "cluster=prod&topic=clicks&partition=0"
 ALERT = "alert?cluster=prod&alert_id=a1b2"
-PAGES = ("/", "/partitions", f"/partition?{WHERE}", "/broker?cluster=prod", "/alerts", f"/{ALERT}", "/quality")
+INCIDENT = "incident?cluster=prod&alert_id=a1b2"
+BROKER = "broker?cluster=prod&broker=2"
+TOPIC = "topic?cluster=prod&topic=clicks"
 ANSWERS = (
-    "verdict", "overview", "partitions", f"partition?{WHERE}", "broker?cluster=prod", "alerts", ALERT, "quality"
+    "verdict", "overview", "incidents", INCIDENT, "brokers", BROKER, "topics", TOPIC, "partitions",
+    f"partition?{WHERE}", "quality",
 )  # fmt: skip
+PAGES = ("/", f"/{ALERT}", *(f"/{name}" for name in ANSWERS[2:]))
 
 
 def alert(**more):

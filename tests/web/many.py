@@ -19,8 +19,8 @@ from tests.unit.project.lakes import job_has_read
 
 BROKERS, REPLICAS, TOPIC = 60, 3, 500
 PLACE = "cluster=large&topic=topic-007&partition=3"
-VIEWS = ("/", "/partitions", "/partitions?q=topic-19&page=40", f"/partition?{PLACE}", "/broker?cluster=large",
-         "/broker?cluster=large&broker=7", "/alerts", "/quality")  # fmt: skip
+VIEWS = ("/", "/partitions", "/partitions?q=topic-19&page=40", f"/partition?{PLACE}", "/brokers", "/incidents",
+         "/broker?cluster=large&broker=7", "/topics", "/topic?cluster=large&topic=topic-007", "/quality")  # fmt: skip
 
 
 def write_many(lake, partitions, now=None):

@@ -99,8 +99,8 @@ def test_markup_and_escapes_in_names_do_nothing(lake, ask):
     """Whoever writes bronze chooses names of clusters, and sources: they may hold anything."""
     incident(lake, cluster=EVIL, topic=EVIL)
     where = urlencode({"cluster": EVIL, "topic": EVIL, "partition": 0})
-    alert = "/alert?alert_id=a1b2"
-    for path in ("/", "/partitions", f"/partition?{where}", f"/broker?{where}", "/alerts", alert, "/quality"):
+    views = (f"partition?{where}", f"broker?{where}&broker=2", f"topic?{where}", "alert?alert_id=a1b2", "incidents")
+    for path in ("/", *(f"/{view}" for view in views), "/partitions", "/brokers", "/topics", "/quality"):
         text = said(ask(path), 200)
         assert "<img src=x" not in text
         assert "&lt;img src=x" in text

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from pipelines.cli import app
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
-from tests.web.lakes import ALERT, ANSWERS, NOW, PAGES, WHERE, alert, incident
+from tests.web.lakes import ALERT, ANSWERS, INCIDENT, NOW, PAGES, WHERE, alert, incident
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +61,7 @@ def test_what_is_not_judged_silent_or_over_is_said_alike_by_show_page_json_and_r
     out = tmp_path / "report.html"
     hwmark("report", "--lake", lake, "--since", "1d", "--out", str(out))
     written = unescape(out.read_text())
-    for path in ("/", "/partitions", "/alerts", "/quality"):
+    for path in ("/", "/partitions", "/incidents", "/quality"):
         page = words_of(ask(path))
         assert [line for line in said if line not in page] == []
     assert [line for line in said if line not in written] == []
@@ -98,16 +98,41 @@ def test_a_loss_that_was_not_told_yet_or_is_open_is_said_whatever_time_is_asked_
     assert "LOST" in ask("/api/v1/verdict?since=15m").text
 
 
-def test_the_overview_names_who_holds_back_whom(lake, ask):
+def test_the_overview_has_a_present_and_records_that_hide_neither(lake, ask):
     incident(lake)
-    overview = ask("/api/v1/overview").json()
-    cells = overview["matrices"][0]["cells"]
-    assert cells == {"2": {"1": {"counts": {"held back": 1}}}, "3": {"1": {"counts": {"under-replicated": 1}}}}
-    assert [row["sentence"].partition(":")[0] for row in overview["partitions"]] == ["prod/orders-0", "prod/orders-2"]
-    assert [(one["kind"], one["severity"]) for one in overview["incidents"]] == [("alert", "critical")]
-    assert [(one["source_id"], one["level"], one["silent"]) for one in overview["sources"]] == [
-        (f"broker-{n}/server.log", 3, False) for n in (1, 2, 3)
-    ]
+    write(lake, "partition_health", health("audit", 0, offline=True, leader_id=-1))
+    line = ask("/api/v1/overview").json()["clusters"][0]
+    assert (line["now"]["state"], line["records"]["state"], line["records"]["text"]) == (
+        "OFFLINE",
+        "LOST",
+        "180 offsets",
+    )
+    assert line["records"]["since"] == "2026-09-01T12:00:30Z"
+
+
+def test_the_overview_counts_what_is_wrong_and_what_is_not_known(lake, ask):
+    incident(lake)
+    minute = {"minute": at(0), "offline_max": 2, "under_min_isr_max": 0, "under_replicated": 1}
+    write(lake, "cluster_minute", minute)
+    counts = ask("/api/v1/overview").json()["counts"]
+    assert {one["name"]: one["number"] for one in counts} == {
+        "offline": 0, "under min ISR": 0, "under-replicated": 1, "held back": 1, "not known": 0, "lost offsets": 180,
+    }  # fmt: skip
+    assert [one["most"] for one in counts[:3]] == [2, 0, 1]
+
+
+def test_a_count_beside_partitions_that_are_not_known_says_so(lake, ask):
+    write(lake, "partition_health", health("orders", 0, last_event_ts=at(-400)), health("clicks", 0, leader_id=2))
+    reported(lake, 1, to=-400)
+    reported(lake, 2, 3)
+    job_has_read(lake)
+    assert "offline of those known; 1 not known 0" in words_of(ask("/"))
+
+
+def test_since_when_a_state_holds_is_told_by_its_alert(lake, ask):
+    sound(lake, health("clicks", 0, offline=True, leader_id=-1))
+    write(lake, "alerts", alert(rule="offline", first_ts=at(20)))
+    assert ask("/api/v1/overview").json()["clusters"][0]["now"]["since"] == "2026-09-01T12:00:20Z"
 
 
 def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_alert_tells_beside_it(lake, ask):
@@ -120,21 +145,25 @@ def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_aler
     }  # fmt: skip
     over = {"incident_id": "i0", "state": "ended", "summary": "OFFLINE prod: broker 2 gone", "last_ts": at(10)}
     write(lake, "incidents", opened, opened | over | {"alert_ids": [], "firing": []})
-    shown = ask("/api/v1/overview").json()["incidents"]
+    shown = ask("/api/v1/overview").json()["incidents"]["shown"]
     assert [(one["kind"], one["text"].partition(":")[0], one["affected"]) for one in shown] == [
-        ("incident", "LOST prod", "1 partition of clicks; read by billing"),
+        ("incident", "LOST prod", "1 partition of clicks"),
         ("loss", "prod/orders-2", ""),
     ]
+    assert (shown[0]["groups"], shown[0]["next"]) == (
+        ["billing"],
+        "Note the ranges, and tell the owners of these topics",
+    )
     assert shown[0]["command"].startswith("hwmark show loss --cluster prod --id r1 --lake ")
     page = words_of(ask("/"))
     assert "LOST prod: 180 offsets of clicks" in page
-    assert "The last incident that ended: OFFLINE prod: broker 2 gone, until 2026-09-01 12:00:10" in page
+    assert "resolved, 24 h: 1" in page
 
 
 def test_a_loss_before_the_one_that_an_alert_tells_is_shown_beside_it(lake, ask):
     incident(lake)
     write(lake, "hw_regressions", loss(ts=at(10), regression_id="r0"))
-    shown = ask("/api/v1/overview").json()["incidents"]
+    shown = ask("/api/v1/overview").json()["incidents"]["shown"]
     assert [(one["kind"], one["ts"][14:19]) for one in shown] == [("alert", "00:30"), ("loss", "00:10")]
 
 
@@ -145,35 +174,54 @@ def test_the_overview_says_what_is_one_failure_away_as_show_does(lake, ask):
     assert said in words_of(ask("/"))
 
 
-def test_racks_stand_beside_brokers_where_they_are_known(lake, ask):
+def test_brokers_stand_by_rack_those_that_do_not_answer_first(lake, ask):
     incident(lake)
-    write(lake, "brokers", *({"cluster": "prod", "broker_id": n, "rack": f"r{n % 2}"} for n in (1, 2, 3)))
-    by_rack = ask("/api/v1/overview").json()["matrices"][1]
-    assert (by_rack["of"], by_rack["cells"]["r0"]) == ("rack", {"r1": {"counts": {"held back": 1}}})
+    states = {1: "answers", 2: "no_answer", 4: "answers"}
+    write(
+        lake,
+        "brokers",
+        *({"cluster": "prod", "broker_id": n, "rack": f"r{n % 2}", "state": s} for n, s in states.items()),
+    )
+    racks = ask("/api/v1/overview").json()["racks"]
+    assert [(rack["rack"], [(b["broker_id"], b["words"]) for b in rack["brokers"]]) for rack in racks] == [
+        ("r0", [(2, "does not answer"), (4, "answers")]),
+        ("r1", [(1, "answers")]),
+    ]
+
+
+def test_hundreds_of_brokers_are_counted_by_rack(lake, ask):
+    sound(lake, health("clicks", 0))
+    states = [{"broker_id": n, "rack": "r", "state": "fenced" if n == 7 else "answers"} for n in range(201)]
+    write(lake, "brokers", *({"cluster": "prod"} | state for state in states))
+    page = words_of(ask("/"))
+    assert "rack r: 200 of 201 answer" in page
+    assert "7 fenced" in page
 
 
 def test_a_broker_that_follows_nobody_has_no_lag(lake, ask):
     incident(lake)
     write(lake, "brokers", {"cluster": "prod", "broker_id": 1, "followed": 2}, {"cluster": "prod", "broker_id": 2})
-    page = words_of(ask("/broker?cluster=prod"))
+    page = words_of(ask("/brokers?cluster=prod"))
     assert page.count("follows nobody") == 1
     assert "not known" in page
 
 
 @pytest.mark.nightly
-def test_many_clusters_are_a_line_each_the_worst_first(lake, ask):
-    rows = [health("orders", 0, cluster=f"c{n:03}", offline=n == 70) for n in range(120)]
+def test_many_clusters_are_a_line_each_the_worst_first_and_the_sound_ones_a_count(lake, ask):
+    rows = [health("orders", 0, cluster=f"c{n:03}", offline=n in (20, 70)) for n in range(120)]
     write(lake, "partition_health", *rows)
     for n in range(120):
         reported(lake, 1, 2, 3, cluster=f"c{n:03}")
     job_has_read(lake)
     first = ask("/api/v1/overview").json()
-    assert (first["matching"], first["pages"], len(first["clusters"])) == (120, 3, 50)
-    assert (first["clusters"][0]["cluster"], first["clusters"][0]["state"]) == ("c070", "OFFLINE")
+    assert (first["matching"], first["pages"], len(first["sound"])) == (120, 1, 118)
+    assert [(one["cluster"], one["now"]["state"]) for one in first["clusters"]] == [
+        ("c020", "OFFLINE"),
+        ("c070", "OFFLINE"),
+    ]
     assert ask("/api/v1/overview?q=c11").json()["matching"] == 10
-    assert len(ask("/api/v1/overview?page=3").json()["clusters"]) == 20
-    assert ask("/api/v1/overview?page=9").json()["clusters"] == []
-    assert "Page 2 of 3" in ask("/?page=2").text
+    assert ask("/api/v1/overview?limit=1").json()["pages"] == 2
+    assert "118 clusters are OK" in ask("/").text
 
 
 def test_silent_sources_come_first_and_are_called_silent(lake, ask):
@@ -192,11 +240,10 @@ def test_a_cluster_that_has_ended_is_not_called_fine(lake, ask):
     write(lake, "partition_health", sound_too)
     reported(lake, 1, 2, 3, cluster="test")
     job_has_read(lake)
-    assert '<span class="badge ended">ended</span>' in ask("/").text
-    assert ask("/api/v1/overview").json()["clusters"][1] | {"lines": []} == {
-        "cluster": "test", "state": "OK", "ended": False, "lines": [],
-        "sentence": "test: judged up to 2026-09-01 12:01:00 UTC, 25 s ago, at level 3 (full TRACE)",
-    }  # fmt: skip
+    overview = ask("/api/v1/overview").json()
+    assert [(one["cluster"], one["ended"], one["now"]["state"]) for one in overview["clusters"]] == []
+    assert overview["sound"] == ["prod", "test"]
+    assert ask("/api/v1/overview?cluster=prod").json()["clusters"][0]["now"]["state"] == "ended"
 
 
 def test_partitions_are_found_by_any_part_of_their_name(lake, ask):
@@ -225,7 +272,7 @@ def test_a_partition_has_its_replicas_and_what_happened(lake, ask):
 
 def test_a_lake_without_gold_brokers_has_them_from_its_partitions(lake, ask):
     incident(lake)
-    answer = ask("/api/v1/broker?cluster=prod").json()
+    answer = ask("/api/v1/brokers?cluster=prod").json()
     assert answer["complete"] is False
     assert [
         (b["broker_id"], b["led"], b["followed"], b["outside_isr"], b["holds_back"]) for b in answer["brokers"]
@@ -234,7 +281,7 @@ def test_a_lake_without_gold_brokers_has_them_from_its_partitions(lake, ask):
         (2, 1, 3, 0, 1),
         (3, 0, 4, 1, 0),
     ]
-    assert "this lake has no gold/brokers yet" in ask("/broker?cluster=prod").text
+    assert "this lake has no gold/brokers yet" in ask("/brokers?cluster=prod").text
 
 
 def test_a_broker_shows_what_it_is_the_cause_of(lake, ask):
@@ -242,18 +289,23 @@ def test_a_broker_shows_what_it_is_the_cause_of(lake, ask):
     write(lake, "brokers", {"cluster": "prod", "broker_id": 3, "rack": "r1", "state": "fenced"})
     answer = ask("/api/v1/broker?cluster=prod&broker=3").json()
     assert [row["sentence"].partition(":")[0] for row in answer["partitions"]] == ["prod/orders-2"]
-    assert (answer["complete"], answer["brokers"][0]["rack"]) == (True, "r1")
+    assert (answer["complete"], answer["tile"]["rack"], answer["tile"]["words"]) == (True, "r1", "fenced")
 
 
-def test_alerts_that_fire_come_first_and_are_found(lake, ask):
+def test_incidents_are_listed_the_open_ones_first_with_alerts_that_are_in_none(lake, ask):
     sound(lake, health("clicks", 0))
-    rows = [alert(alert_id=f"{n:04x}", state="resolved" if n else "firing", last_ts=at(n)) for n in range(60)]
-    write(lake, "alerts", *rows)
-    answer = ask("/api/v1/alerts").json()
-    assert (answer["matching"], answer["firing"], answer["pages"], answer["alerts"][0]["state"]) == (60, 1, 2, "firing")
-    assert answer["alerts"][0]["labels"]["cluster"] == "prod"
-    assert ask("/api/v1/alerts?q=003b").json()["matching"] == 1
-    assert ask("/api/v1/alerts?cluster=prod&topic=clicks").json()["matching"] == 60
+    row = {"severity": "critical", "cause": "loss", "subject": "clicks-0", "alert_ids": [], "firing": [], "brokers": []}
+    row |= {"topics": [], "partitions": [], "cluster": "prod"}
+    over = [
+        row | {"incident_id": f"i{n:02}", "state": "ended", "summary": f"over {n}", "last_ts": at(n)} for n in range(60)
+    ]
+    write(lake, "incidents", *over, row | {"incident_id": "now", "state": "open", "summary": "LOST prod"})
+    write(lake, "alerts", alert(alert_id="003b"))
+    answer = ask("/api/v1/incidents").json()
+    assert (answer["matching"], answer["open"], answer["pages"]) == (62, 2, 2)
+    assert [one["kind"] for one in answer["shown"][:3]] == ["incident", "alert", "incident"]
+    assert ask("/api/v1/incidents?q=003b").json()["matching"] == 1
+    assert ask("/api/v1/incidents?cluster=prod&topic=clicks").json()["matching"] == 62
 
 
 def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):
@@ -261,10 +313,10 @@ def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):
     row = {"channel": "chat", "alert_id": "a1b2", "state": "firing", "sent_at": at(40)}
     write(lake, "deliveries", row | {"outcome": "failed", "attempt": 1, "error": "HTTP 503"})
     write(lake, "deliveries", row | {"outcome": "sent", "attempt": 2}, row | {"alert_id": "other", "outcome": "sent"})
-    page, answer = words_of(ask(f"/{ALERT}")), ask(f"/api/v1/{ALERT}").json()
+    page, answer = words_of(ask(f"/{ALERT}")), ask(f"/api/v1/{INCIDENT}").json()
     steps = json.loads(hwmark("show", "loss", "--lake", lake, "--id", "r1", "--format", "json"))
     assert len(steps) == 10
-    assert [one["text"] for one in answer["incident"]["steps"]] == [one["text"] for one in steps]
+    assert [one["text"] for one in answer["loss"]["steps"]] == [one["text"] for one in steps]
     assert [one["text"] for one in steps if f"{one['step']}{one['text']}" not in page] == []
     assert [(one["outcome"], one["error"]) for one in answer["sent"]["rows"]] == [
         ("failed", "HTTP 503"),
@@ -295,13 +347,13 @@ def test_an_alert_of_which_nothing_was_sent_says_so(lake, ask):
 def test_an_alert_on_what_is_no_loss_any_more_has_no_chain(lake, ask):
     incident(lake)
     write(lake, "hw_regressions", loss(revision=2, severity="info", **{"class": "stale_leader_hw"}))
-    assert ask(f"/api/v1/{ALERT}").json()["incident"] is None
-    assert "How the loss came about" not in ask(f"/{ALERT}").text
+    assert ask(f"/api/v1/{INCIDENT}").json()["loss"] is None
+    assert 'id="chain"' not in ask(f"/{ALERT}").text
 
 
 def test_what_never_ran_is_said_and_not_shown_as_nothing(lake, ask):
     reported(lake, 1)
-    assert "Alerts were never evaluated" in ask("/alerts").text
+    assert "Alerts were never evaluated" in ask("/incidents").text
     assert "Nothing was ever checked" in ask("/quality").text
 
 
@@ -326,7 +378,7 @@ def test_charts_come_as_vega_lite_and_as_svg(lake, ask):
 def test_an_answer_says_where_its_time_went(lake, ask):
     incident(lake)
     parts = dict(part.strip().split(";") for part in ask("/").headers["server-timing"].split(","))
-    assert parts.keys() == {"verdict", "incidents", "matrix", "partitions", "sources"}
+    assert parts.keys() == {"verdict", "incidents", "counts", "brokers", "timeline", "sources"}
 
 
 def test_tables_that_grow_are_seen_at_the_next_look(lake, ask):

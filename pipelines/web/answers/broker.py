@@ -1,77 +1,184 @@
-"""One broker, or all of a cluster: what they lead and follow, whom they hold back, and how that went."""
+"""Brokers as a list, and one broker: its state, its history, what it leads and follows, and whom it holds back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from pipelines.charts.counts import Panel, Value, counts_chart
+from pipelines.charts.steps import step_path
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
-from pipelines.lake.queries import Row, View
+from pipelines.lake.queries import VIEWS, Filter, Row, View, instant
+from pipelines.timeline.happenings import EVENTS, KINDS, Timeline, timeline
 from pipelines.verdict import judged, sentences
 from pipelines.verdict.known import UnknownNameError
-from pipelines.web.answers.common import Sentence, columns_of, rows, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.brokers import STATES, Tile, broker_rows, tile
+from pipelines.web.answers.common import (
+    Sentence,
+    bounds,
+    columns_of,
+    period,
+    rows,
+    sentences_of,
+    standings,
+    surveyed,
+    timed,
+    verdicts,
+)
+from pipelines.web.answers.present import slug_of
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas import broker_lag, broker_minute, brokers, partition_health
+from schemas import broker_lag, broker_minute, isr_changes, partition_hw
 from schemas.declaration import Table
 
-FEW = 30
+FEW, LINES = 12, 60
+PIECES, DRAWN = 96, 8
 POINTS = 300
 """Minutes or intervals that a chart shows; more are thinned to the worst of each piece."""
 
-_FROM_PARTITIONS = """
-SELECT broker_id, sum(leads) AS led, count(*) - sum(leads) AS followed, sum(CASE WHEN isr IS NULL THEN 0 WHEN
-  array_has(isr, broker_id) THEN 0 ELSE 1 END) AS outside_isr,
-  sum(CASE WHEN array_has(out_of_sync, broker_id) THEN 1 ELSE 0 END) AS out_of_sync,
-  sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id)
-    AND NOT coalesce({one_of}, false) THEN 1 ELSE 0 END) AS holds_back
-FROM (SELECT *, CASE WHEN broker_id = leader_id THEN 1 ELSE 0 END AS leads
-  FROM (SELECT unnest(ar) AS broker_id, leader_id, isr, out_of_sync, stalled_ms, holding_replicas, level
-    FROM t WHERE {where}))
-GROUP BY broker_id ORDER BY broker_id
-"""
+
+@dataclass(frozen=True)
+class Brokers:
+    """A page of brokers, those that do not answer first; `complete`: their racks and states are known."""
+
+    verdict: Sequence[Sentence]
+    brokers: Sequence[Row]
+    matching: int
+    page: int
+    pages: int
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A state of a broker between two moments, as parts of 1000 of the time shown."""
+
+    state: str
+    words: str
+    since: datetime
+    left: int
+    width: int
 
 
 @dataclass(frozen=True)
 class BrokerAnswer:
-    """The brokers of a cluster, and of the one asked for what it leads or follows that is in trouble."""
+    """One broker: its state, its history within the time asked for, and what it leads or follows that is in trouble."""
 
     cluster: str
-    broker: int | None
+    broker: int
     verdict: Sequence[Sentence]
-    brokers: Sequence[Row]
+    row: Row
+    tile: Tile
     complete: bool
+    in_isr: int | None
+    within: tuple[datetime, datetime] | None
+    band: Sequence[Stretch]
+    left: Sequence[tuple[str, int, str]]
+    lines: Timeline
     partitions: Sequence[Row]
     more_partitions: int
 
 
-def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
-    """The view at this moment. Raises UsageError where no cluster is named, UnknownNameError for no such broker."""
-    asked = replace(asked, cluster=_cluster(reader, asked), topic=None, partition=None)
+def broker_list(reader: Reader, asked: Asked) -> Brokers:
+    """The view at this moment: brokers of the cluster asked for, or of all."""
+    asked = replace(asked, topic=None, partition=None)
+    said = sentences_of(verdicts(reader, asked))
     with timed(asked, "brokers"):
-        found, complete = _brokers(reader, asked)
-    if asked.broker is not None and asked.broker not in {row["broker_id"] for row in found}:
+        found, complete = broker_rows(reader, asked)
+    named = [row | {"tile": tile(row)} for row in found if asked.q in str(row["broker_id"])]
+    named.sort(key=lambda row: (row["tile"].state == "ok", row["cluster"], row["broker_id"]))
+    shown = named[(asked.page - 1) * asked.limit : asked.page * asked.limit]
+    return Brokers(said, shown, len(named), asked.page, max(1, -(-len(named) // asked.limit)), complete)
+
+
+def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
+    """The view at this moment. Raises UsageError if no broker is named, UnknownNameError if it is not known."""
+    asked = replace(asked, cluster=_cluster(reader, asked), topic=None, partition=None)
+    if asked.broker is None:
+        raise UsageError("no broker is named: say cluster and broker in the URL; /brokers has them")
+    with timed(asked, "brokers"):
+        found, complete = broker_rows(reader, asked)
+    row = next((row for row in found if row["broker_id"] == asked.broker), None)
+    if row is None:
         known = ", ".join(str(row["broker_id"]) for row in found[:8])
         raise UnknownNameError(f"cluster {asked.cluster} has no broker {asked.broker}; known: {known or 'none'}")
     with timed(asked, "partitions"):
         concerned, matching = _concerned(reader, asked)
-    shown = [row for row in found if asked.broker in (None, row["broker_id"])]
-    said = sentences_of(verdicts(reader, asked))
-    name = asked.cluster or ""
-    return BrokerAnswer(name, asked.broker, said, shown, complete, concerned, matching - len(concerned))
+    wanted = period(reader, asked)
+    with timed(asked, "timeline"):
+        lines = reader.answer(
+            ("broker lines", asked), lambda lake: timeline(lake, wanted, LINES, KINDS, asked.broker, newest=True)
+        )
+    within = bounds(reader, asked)
+    own, name = tile(row), asked.cluster or ""
+    outside, unknown = row["outside_isr"], row.get("isr_unknown", 0)
+    return BrokerAnswer(
+        name, asked.broker, sentences_of(verdicts(reader, asked)), row, own, complete,
+        None if unknown else row.get("replicas", row["led"] + row["followed"]) - outside, within,
+        _band(reader, asked, within, own), _left(reader, asked, within),
+        Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
+    )  # fmt: skip
+
+
+_STATE_KINDS = [kind for kind in EVENTS if kind.name == "broker"]
+
+
+def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None, now: Tile) -> list[Stretch]:
+    """Its states one after another; before the first change nothing is said."""
+    if within is None:
+        return []
+    wanted = Filter(asked.cluster, until=within[1])
+    found = reader.answer(
+        ("band", wanted, asked.broker),
+        lambda lake: timeline(lake, wanted, LINES, _STATE_KINDS, asked.broker, newest=True),
+    )
+    told = [(line.ts, line.text.partition(": ")[2]) for line in found.lines if line.kind == "broker"]
+    states = [(ts, STATES.get(words.partition(":")[0].replace(" ", "_"))) for ts, words in told]
+    changes = [(ts, *state) for ts, state in states if state]
+    if not changes and not asked.until:
+        changes = [(now.since or within[0], now.state, now.words)]
+    ends = [ts for ts, _, _ in changes[1:]] + [within[1]]
+    return [
+        Stretch(state, words, ts, left, max(2, _part(end, within) - left))
+        for (ts, state, words), end in zip(changes, ends, strict=False)
+        for left in [_part(max(ts, within[0]), within)]
+        if end > within[0]
+    ]
+
+
+def _part(ts: datetime, within: tuple[datetime, datetime]) -> int:
+    return int(1000 * ((ts - within[0]) / (within[1] - within[0])))
+
+
+def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None) -> list[tuple[str, int, str]]:
+    """ISRs that it left, and terms that it began, in each of PIECES pieces of the time: name, most, path of SVG."""
+    if within is None:
+        return []
+    wanted = Filter(asked.cluster, since=within[0], until=within[1])
+    step = max(1, int((within[1] - within[0]) / timedelta(seconds=1)) // PIECES + 1)
+    bin = f"date_bin(interval '{step} seconds', ts, {instant(within[0])})"
+    lost = f"SELECT {bin} AS bin FROM ({VIEWS['isr'].select(wanted)}) WHERE array_has(removed, {asked.broker})"
+    began = f"kind = 'term_start' AND leader_id = {asked.broker} AND {wanted.where(VIEWS['hw'])}"
+    led = f"SELECT {bin} AS bin FROM t WHERE {began}"
+    said = []
+    for name, table, sql in (("ISRs left", isr_changes.TABLE, lost), ("began to lead", partition_hw.TABLE, led)):
+        counts = rows(reader, table, f"SELECT bin, count(*) AS n FROM ({sql}) GROUP BY bin")
+        of = {int((row["bin"] - within[0]).total_seconds()) // step: row["n"] for row in counts}
+        values = [of.get(place, 0) for place in range(PIECES)]
+        said.append((name, max(values), step_path(values, max(values))))
+    return said
 
 
 def chart(reader: Reader, asked: Asked) -> Spec | None:
     """Lags and counts of the broker over time, or of every broker of the cluster; None where none are known."""
     asked = replace(asked, cluster=_cluster(reader, asked), topic=None, partition=None)
     panels = [
-        Panel("lag, offsets", _values(reader, asked, broker_lag.TABLE, "ts", "lag_records")),
-        Panel("largest lag of what it leads", _values(reader, asked, broker_minute.TABLE, "minute", "max_lag_records")),
-        Panel("most under-replicated", _values(reader, asked, broker_minute.TABLE, "minute", "under_replicated_max")),
-        Panel("append to HW p99, ms", _values(reader, asked, broker_minute.TABLE, "minute", "append_to_hw_p99_ms")),
+        _panel(reader, asked, "lag, offsets", broker_lag.TABLE, "lag_records"),
+        _panel(reader, asked, "largest lag of what it leads", broker_minute.TABLE, "max_lag_records"),
+        _panel(reader, asked, "most under-replicated", broker_minute.TABLE, "under_replicated_max"),
+        _panel(reader, asked, "append to HW p99, ms", broker_minute.TABLE, "append_to_hw_p99_ms"),
     ]
     if not any(panel.values for panel in panels):
         return None
@@ -86,18 +193,6 @@ def _cluster(reader: Reader, asked: Asked) -> str:
     return asked.cluster or found[0].cluster
 
 
-def _brokers(reader: Reader, asked: Asked) -> tuple[list[Row], bool]:
-    """From gold/brokers; of a lake without it from the partitions, which know neither racks nor states."""
-    where = asked.wanted.where(View(brokers.TABLE, "ts", ""))
-    found = rows(reader, brokers.TABLE, f"SELECT * FROM t WHERE {where} ORDER BY broker_id")
-    if found:
-        return found, True
-    place = asked.wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
-    return rows(
-        reader, partition_health.TABLE, _FROM_PARTITIONS.format(where=place, one_of=partition_health.ONE_OF)
-    ), False
-
-
 def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
     """The partitions in trouble that the broker leads, or for which it is the cause; of all where none is asked for."""
     mine = f"leader_id = {asked.broker} OR array_has(string_to_array(who, ','), '{asked.broker}')"
@@ -105,26 +200,35 @@ def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
     order = f"ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, topic, partition LIMIT {FEW}"
     found = standings(reader, asked, "*, count(*) OVER () AS matching", where, order)
     over = any(judged.ended(record) for record in surveyed(reader, asked).records)
-    return [row | {"sentence": sentences.partition(row, ended=over)} for row in found], found[0][
-        "matching"
-    ] if found else 0
+    said = [
+        {"state": slug_of(row["condition"], row["unknown"]), "sentence": sentences.partition(row, ended=over)}
+        for row in found
+    ]
+    return [row | more for row, more in zip(found, said, strict=True)], found[0]["matching"] if found else 0
 
 
-def _values(reader: Reader, asked: Asked, table: Table, time: str, column: str) -> list[Value]:
+def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -> Panel:
     """The largest of each piece of the time asked for; of many brokers those that reach highest."""
+    minutes = table is broker_minute.TABLE
+    time = "minute" if minutes else "ts"
     if column not in columns_of(reader, table):
-        return []
-    since = surveyed(reader, asked).wanted
-    where = f"{since.where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
+        return Panel(unit, ())
+    where = f"{period(reader, asked).where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
     where += "" if asked.broker is None else f" AND broker_id = {asked.broker}"
-    ends = rows(reader, table, f"SELECT min({time}) AS first, max({time}) AS last FROM t WHERE {where}")[0]
+    counts = f"min({time}) AS first, max({time}) AS last, count(DISTINCT broker_id) AS brokers"
+    ends = rows(reader, table, f"SELECT {counts} FROM t WHERE {where}")[0]
     if ends["first"] is None:
-        return []
+        return Panel(unit, ())
     step = max(1, int((ends["last"] - ends["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
-    most = f"SELECT broker_id FROM t WHERE {where} GROUP BY broker_id ORDER BY max({column}) DESC, broker_id LIMIT 8"
+    most = (
+        f"SELECT broker_id FROM t WHERE {where} GROUP BY broker_id ORDER BY max({column}) DESC, broker_id LIMIT {DRAWN}"
+    )
     sql = (
         f"SELECT broker_id, {binned} AS ts, max({column}) AS number FROM t WHERE {where} AND broker_id IN ({most}) "
         f"GROUP BY broker_id, {binned} ORDER BY broker_id, ts"
     )
-    return [Value(row["ts"], f"broker {row['broker_id']}", row["number"]) for row in rows(reader, table, sql)]
+    lasts = timedelta(minutes=1) if minutes else timedelta(0)
+    values = [Value(row["ts"] + lasts, f"broker {row['broker_id']}", row["number"]) for row in rows(reader, table, sql)]
+    of = f"{unit}, {DRAWN} of {ends['brokers']} brokers" if ends["brokers"] > DRAWN else unit
+    return Panel(of, values, minutes)

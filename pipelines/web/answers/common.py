@@ -7,9 +7,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from pipelines.lake.queries import Row, View, query
+from pipelines.lake.queries import Filter, Row, View, query
 from pipelines.verdict import Limits, Line, Verdict, judged, verdict
 from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.known import refuse_unknown
@@ -76,6 +77,23 @@ def verdicts(reader: Reader, asked: Asked) -> list[Verdict]:
     found = surveyed(reader, asked)
     made = [verdict(record, limits, reader.now()) for record in found.records]
     return sorted(made, key=lambda one: (one.state.rank, one.cluster))
+
+
+def period(reader: Reader, asked: Asked) -> Filter:
+    """The rows wanted, with beginning and end of the time asked for as moments."""
+    wanted = surveyed(reader, asked).wanted
+    since = wanted.since
+    moment = since if since is None or isinstance(since, datetime) else since.get(asked.cluster or "")
+    return replace(wanted, since=moment, until=asked.until_ts)
+
+
+def bounds(reader: Reader, asked: Asked) -> tuple[datetime, datetime] | None:
+    """Beginning and end of the time that is shown of one cluster; None if nothing is judged in it."""
+    record, wanted = surveyed(reader, asked).records[0], period(reader, asked)
+    until, begun = wanted.until or record.judged_to, record.judged_from
+    given = wanted.since if isinstance(wanted.since, datetime) else None
+    since = max((ts for ts in (given, begun) if ts), default=None)
+    return (since, until) if since and until and since < until else None
 
 
 def sentence(line: Line) -> Sentence:

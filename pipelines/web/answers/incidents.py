@@ -1,20 +1,24 @@
-"""Incidents that are open, alerts that fire and are in none of them, and losses that neither tells."""
+"""Incidents as cards: those that are open, alerts that are in none, and losses that neither tells."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pipelines.alerting.incident_title import gravest
 from pipelines.alerting.incidents import LOSSES
+from pipelines.alerting.owners import owners_of
 from pipelines.alerting.state import AlertState, from_row
-from pipelines.lake.queries import VIEWS, Row, text
+from pipelines.lake.queries import VIEWS, Row, instant, text
 from pipelines.notify.notice import command
-from pipelines.verdict import sentences
-from pipelines.verdict.words import count
-from pipelines.web.answers.common import rows, surveyed
+from pipelines.verdict import State, sentences
+from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.words import count, listed
+from pipelines.web.answers.common import Sentence, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
+from pipelines.web.runbook import steps
 from pipelines.web.snapshot import Reader
 from schemas import alerts, hw_regressions, incidents
 
@@ -22,13 +26,22 @@ FEW = 10
 """So many are shown of each kind."""
 LOOKED_AT = 1000
 """So many losses are compared with what alerts tell."""
+_STATES = {
+    "loss": State.LOST, "unproven_loss": State.LOSS_NOT_EXCLUDED, "loss_not_excluded": State.LOSS_NOT_EXCLUDED,
+    "offline": State.OFFLINE, "under_min_isr": State.UNDER_MIN_ISR, "at_risk": State.AT_RISK,
+    "out_of_sync": State.AT_RISK, "no_controller": State.AT_RISK, "quorum_no_spare": State.AT_RISK,
+    "watcher_cut_off": State.NOT_JUDGED, "job_behind": State.NOT_JUDGED,
+}  # fmt: skip
+"""The state that an alert rule tells; those of the others are about telemetry: UNKNOWN."""
+_SEARCHED = "lower(concat_ws(' ', incident_id, severity, state, cause, subject, summary))"
 
 
 @dataclass(frozen=True)
-class Incident:
-    """An incident, an alert or a loss (`kind`): its title, since when, what it is about, and what to type next.
+class Card:
+    """An incident, an alert or a loss (`kind`): its title, since when, whom it affects, and what to do next.
 
-    `alert_id` is the gravest alert of an incident; `planned` says that a downtime explains all of it.
+    `alert_id` is the gravest alert of an incident; `planned` says that a downtime explains all of it; `groups` None:
+    nobody asked. `until`: the time of its end, None while it is open.
     """
 
     kind: str
@@ -36,38 +49,94 @@ class Incident:
     ts: datetime
     text: str
     cluster: str
+    state: str = State.UNKNOWN.value
+    rule: str = ""
+    until: datetime | None = None
     alert_id: str | None = None
+    incident_id: str | None = None
     topic: str | None = None
     partition: int | None = None
     planned: bool = False
+    cause: str = ""
     affected: str = ""
+    owners: str = ""
+    groups: Sequence[str] | None = None
+    brokers: Sequence[int] = ()
+    next: str = ""
     sentences: Sequence[str] = ()
     command: str = ""
 
 
 @dataclass(frozen=True)
 class Open:
-    """The incidents that are shown, how many more there are, and the one that ended last."""
+    """The cards that are shown, how many more there are, and the incidents that ended within the time asked for."""
 
-    shown: Sequence[Incident]
+    shown: Sequence[Card]
     more: int
-    last: Row | None
+    ended: int
+    last: Card | None
+
+
+@dataclass(frozen=True)
+class Incidents:
+    """A page of incidents, the open ones first; `evaluated`: whether `hwmark check` ever wrote any."""
+
+    verdict: Sequence[Sentence]
+    shown: Sequence[Card]
+    open: int
+    matching: int
+    page: int
+    pages: int
+    evaluated: bool
+
+
+def incident_rows(reader: Reader, asked: Asked, found: str = "true") -> list[Row]:
+    """Incidents of the cluster asked for as they were at the end of the time asked for, the last one first."""
+    view, until = VIEWS["incidents"], asked.until_ts
+    where = "true" if asked.cluster is None else f"cluster IN ({text(asked.cluster)}, '')"
+    where += f" AND written_at <= {instant(until)}" if until else ""
+    latest = f"SELECT * FROM t WHERE {where} QUALIFY row_number() OVER ({view.latest}) = 1"
+    return rows(reader, incidents.TABLE, f"SELECT * FROM ({latest}) WHERE {found} ORDER BY {view.first}, incident_id")
+
+
+def alert_states(reader: Reader, asked: Asked, ids: Iterable[str]) -> list[AlertState]:
+    """The latest states of alerts that fire, and of those with these ids."""
+    place = f"labels['cluster'] = {text(asked.cluster)}" if asked.cluster is not None else "true"
+    latest = VIEWS["alerts"].select(replace(asked.wanted, cluster=None, topic=None, partition=None))
+    named = ", ".join(map(text, sorted(ids))) or "''"
+    among = f"(({place} AND state = 'firing') OR alert_id IN ({named}))"
+    sql = f"SELECT * FROM ({latest}) WHERE {among} ORDER BY last_ts DESC, alert_id"
+    return [from_row(row) for row in rows(reader, alerts.TABLE, sql)]
+
+
+def incident_list(reader: Reader, asked: Asked) -> Incidents:
+    """The view at this moment."""
+    said = sentences_of(verdicts(reader, asked))
+    matches = f"strpos({_SEARCHED}, {text(asked.q.lower())}) > 0" if asked.q else "true"
+    with timed(asked, "incidents"):
+        found = incident_rows(reader, asked, matches)
+        open_ones = [row for row in found if row["state"] != "ended"]
+        every = alert_states(reader, asked, {name for row in found for name in row["alert_ids"]})
+        grouped = {name for row in open_ones for name in row["alert_ids"]}
+        alone = [one for one in every if one.firing and one.alert_id not in grouped]
+        alone = [one for one in alone if asked.q.lower() in f"{one.alert_id} {one.rule} {one.summary}".lower()]
+    if not found and asked.cluster is not None:
+        refuse_unknown(reader.snapshot(), replace(asked.wanted, topic=None, partition=None))
+    cards = [*(incident_card(row, every, reader) for row in open_ones), *(alert_card(one, reader) for one in alone)]
+    opened = len(cards)
+    cards += [incident_card(row, every, reader) for row in found if row["state"] == "ended"]
+    first, evaluated = (asked.page - 1) * asked.limit, reader.snapshot().has_table(alerts.TABLE)
+    pages = max(1, -(-len(cards) // asked.limit))
+    return Incidents(said, cards[first : first + asked.limit], opened, len(cards), asked.page, pages, evaluated)
 
 
 def open_incidents(reader: Reader, asked: Asked) -> Open:
     """Incidents and alerts of the cluster asked for, then the losses within the time asked for that none of them is."""
-    wanted = replace(asked.wanted, topic=None, partition=None)
-    told = rows(reader, incidents.TABLE, f"SELECT * FROM ({VIEWS['incidents'].select(wanted)}) ORDER BY last_ts DESC")
-    opened = [row for row in told if row["state"] != "ended"]
-    last = next((row for row in told if row["state"] == "ended"), None)
-    place = f"labels['cluster'] = {text(asked.cluster)}" if asked.cluster is not None else "true"
-    latest = VIEWS["alerts"].select(replace(wanted, cluster=None))
+    told = incident_rows(reader, asked)
+    opened, over = ([row for row in told if (row["state"] == "ended") is ended] for ended in (False, True))
     grouped = {name for row in opened for name in row["alert_ids"]}
-    ids = ", ".join(map(text, sorted(grouped))) or "''"
-    among = f"(state = 'firing' OR alert_id IN ({ids}))"
-    asking = f"SELECT * FROM ({latest}) WHERE {place} AND {among} ORDER BY last_ts DESC"
-    every = [from_row(row) for row in rows(reader, alerts.TABLE, asking)]
-    firing = [one for one in every if one.firing]
+    every = alert_states(reader, asked, grouped)
+    firing = [] if asked.until else [one for one in every if one.firing]
     alone = [one for one in firing if one.alert_id not in grouped]
     told_of = {
         (one.labels.get("cluster", ""), name): one.first_ts
@@ -77,18 +146,20 @@ def open_incidents(reader: Reader, asked: Asked) -> Open:
     }
     lost, more_lost = _losses(reader, asked, told_of)
     found = [
-        *(_incident(row, every, reader) for row in opened[:FEW]),
-        *(_alert(one, reader) for one in alone[:FEW]),
+        *(incident_card(row, every, reader) for row in opened[:FEW]),
+        *(alert_card(one, reader) for one in alone[:FEW]),
         *map(_loss, lost),
     ]
     more = max(0, len(opened) - FEW) + max(0, len(alone) - FEW) + more_lost
-    return Open(found, more, last)
+    present = max((record.judged_to for record in surveyed(reader, asked).records if record.judged_to), default=None)
+    recent = [row for row in over if present is None or (present - row["last_ts"]).days < 1]
+    return Open(found, more, len(recent), incident_card(over[0], every, reader) if over else None)
 
 
 def _losses(reader: Reader, asked: Asked, told: Mapping[tuple[str, str], datetime]) -> tuple[list[Row], int]:
     """The gravest losses that are not `told`, by (cluster, partition) since when, and how many more there are."""
-    view = VIEWS["serious"]
-    lost = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(surveyed(reader, asked).wanted)})"
+    view, wanted = VIEWS["serious"], replace(surveyed(reader, asked).wanted, until=asked.until_ts)
+    lost = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(wanted)})"
     found = rows(reader, hw_regressions.TABLE, f"{lost} ORDER BY {view.first}, topic, partition LIMIT {LOOKED_AT}")
 
     def is_told(row: Row) -> bool:
@@ -100,37 +171,59 @@ def _losses(reader: Reader, asked: Asked, told: Mapping[tuple[str, str], datetim
     return new[:FEW], untold - len(new[:FEW])
 
 
-def _incident(row: Row, every: Iterable[AlertState], reader: Reader) -> Incident:
+def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card:
+    """An incident as a card; `every`: alerts, its own among them."""
     of = sorted((one for one in every if one.alert_id in row["alert_ids"]), key=lambda one: not one.firing)
     head = gravest([one for one in of if one.firing] or of) if of else None
-    return Incident(
-        "incident",
-        row["severity"],
-        row["first_ts"],
-        row["summary"],
-        row["cluster"],
-        head.alert_id if head else None,
-        planned=row["state"] == "planned",
-        affected=_extent(row),
+    first = next((one for one in of if one.alert_id == row["alert_ids"][0]), head)
+    rule = head.rule if head else row["cause"]
+    return Card(
+        "incident", row["severity"], row["first_ts"], row["summary"], row["cluster"], state_of(rule), rule,
+        until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
+        incident_id=row["incident_id"], planned=row["state"] == "planned", cause=first.summary if first else "",
+        affected=_extent(row), owners=owner_names(row["topics"], reader), groups=row["groups"],
+        brokers=row["brokers"], next=next_step(rule), command=command(head, reader.lake.root) if head else "",
         sentences=[one.summary for one in of if one.firing],
-        command=command(head, reader.lake.root) if head else "",
-    )
+    )  # fmt: skip
+
+
+def state_of(rule: str) -> str:
+    """The state that an alert rule tells."""
+    return _STATES.get(rule, State.UNKNOWN).value
+
+
+def next_step(rule: str) -> str:
+    """The first step of a rule's runbook, in short."""
+    return re.split(r"[.:] ", next(iter(steps(rule).safe), ""))[0]
+
+
+def owner_names(topics: Iterable[str], reader: Reader) -> str:
+    """The owners of topics, empty where nobody is named."""
+    return listed([str(one) for one in owners_of(topics, reader.owners)])
 
 
 def _extent(row: Row) -> str:
-    """`3 partitions of clicks; read by billing`, as far as it is known; empty where it is about no partition."""
-    if not row["partitions"]:
-        return ""
-    topics = row["topics"][0] if len(row["topics"]) == 1 else count(len(row["topics"]), "topic")
-    groups = f"; read by {', '.join(row['groups'])}" if row["groups"] else ""
-    return f"{count(len(row['partitions']), 'partition')} of {topics}{groups}"
+    """`1 offline; 3 partitions of clicks; broker 2`, as far as it is known."""
+    said = [f"{row['offline']:,} offline"] if row["offline"] else []
+    if row["partitions"]:
+        topics = row["topics"][0] if len(row["topics"]) == 1 else count(len(row["topics"]), "topic")
+        said.append(f"{count(len(row['partitions']), 'partition')} of {topics}")
+    return "; ".join(said)
 
 
-def _alert(one: AlertState, reader: Reader) -> Incident:
-    cluster, first = one.labels.get("cluster", ""), command(one, reader.lake.root)
-    return Incident("alert", one.severity, one.first_ts, one.summary, cluster, one.alert_id, command=first)
+def alert_card(one: AlertState, reader: Reader) -> Card:
+    """An alert that is in no incident as a card."""
+    topics = {name.rpartition("-")[0] for name in one.names if "partitions" in one.labels}
+    return Card(
+        "alert", one.severity, one.first_ts, one.summary, one.labels.get("cluster", ""), state_of(one.rule), one.rule,
+        until=None if one.firing else one.last_ts, alert_id=one.alert_id, owners=owner_names(topics, reader),
+        next=next_step(one.rule), command=command(one, reader.lake.root),
+    )  # fmt: skip
 
 
-def _loss(row: Row) -> Incident:
-    said = sentences.regression(row)
-    return Incident("loss", row["severity"], row["ts"], said, row["cluster"], None, row["topic"], row["partition"])
+def _loss(row: Row) -> Card:
+    rule = "loss" if row["severity"] == "critical" else "unproven_loss"
+    return Card(
+        "loss", row["severity"], row["ts"], sentences.regression(row), row["cluster"], state_of(rule), rule,
+        topic=row["topic"], partition=row["partition"], next=next_step(rule),
+    )  # fmt: skip

@@ -1,42 +1,29 @@
-"""The overview: the verdict on each cluster, incidents, who holds back whom, and how fresh every source is."""
+"""The overview: what is wrong now, since when, because of whom and what to do; of several clusters a line each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from pipelines.lake.queries import Row
-from pipelines.verdict import Verdict, judged, sentences
+from pipelines.lake.queries import Filter
+from pipelines.timeline.happenings import KINDS, Timeline, timeline
+from pipelines.verdict import ClusterRecord, State, Verdict, judged
 from pipelines.verdict.one_away import one_failure_away
-from pipelines.verdict.words import level
-from pipelines.web.answers.common import (
-    Sentence,
-    plain,
-    sentence,
-    sentences_of,
-    surveyed,
-    timed,
-    verdicts,
-)
-from pipelines.web.answers.incidents import FEW, Incident, open_incidents
-from pipelines.web.answers.matrix import Matrix, matrices
+from pipelines.verdict.words import level, levels
+from pipelines.web.answers import brokers
+from pipelines.web.answers.brokers import Rack
+from pipelines.web.answers.common import Sentence, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.incidents import Open, open_incidents
+from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, firing_since, worst_first
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 
-SOURCES = 40
-"""Of several clusters; of one ten times as many."""
-
-
-@dataclass(frozen=True)
-class ClusterLine:
-    """One cluster: its worst state and the sentence that says it; the state of one that has ended is history."""
-
-    cluster: str
-    state: str
-    ended: bool
-    sentence: str
-    lines: Sequence[Sentence]
+SOURCES = 400
+LINES = 40
+HOUR = timedelta(hours=1)
+SAID = ("alert", "gate", "note", "window")
+"""Kinds of lines that were said, beside those that happened."""
 
 
 @dataclass(frozen=True)
@@ -55,61 +42,48 @@ class SourceLine:
 
 @dataclass(frozen=True)
 class Overview:
-    """The whole view; `cluster` is the one that incidents, matrix and sources are of, None: of all."""
+    """A page of the clusters that need somebody, and the names of the `sound`; of a lake of one all the rest."""
 
     lake: str
     read_at: datetime
     cluster: str | None
     clusters: Sequence[ClusterLine]
+    sound: Sequence[str]
     matching: int
     page: int
     pages: int
-    one_failure_away: str | None
-    incidents: Sequence[Incident]
-    more_incidents: int
-    last_incident: Row | None
-    matrices: Sequence[Matrix]
-    partitions: Sequence[Row]
-    more_partitions: int
-    sources: Sequence[SourceLine]
-    more_sources: int
+    one_failure_away: str | None = None
+    incidents: Open | None = None
+    counts: Sequence[Count] = ()
+    racks: Sequence[Rack] = ()
+    quorum: str = ""
+    quorum_since: datetime | None = None
+    lines: Timeline | None = None
+    kinds: Sequence[str] = ()
+    sources: Sequence[SourceLine] = ()
+    more_sources: int = 0
+    level: str = ""
+    gaps: int = 0
+
+    @property
+    def brokers(self) -> int:
+        """The number of brokers that are known."""
+        return sum(len(rack.brokers) for rack in self.racks)
 
 
 def overview(reader: Reader, asked: Asked) -> Overview:
     """The view at this moment."""
-    found = verdicts(reader, asked)
-    named = [one for one in found if asked.q.lower() in one.cluster.lower()]
-    pages = max(1, -(-len(named) // asked.limit))
-    shown = named[(asked.page - 1) * asked.limit : asked.page * asked.limit]
-    if asked.cluster is None and len(found) == 1:
-        asked = replace(asked, cluster=found[0].cluster)
-    with timed(asked, "incidents"):
-        wrong = open_incidents(reader, asked)
-    with timed(asked, "matrix"):
-        held = matrices(reader, asked) if asked.cluster is not None else []
-    with timed(asked, "partitions"):
-        worst, matching = _worst(reader, asked)
-    with timed(asked, "sources"):
-        sources = _sources(reader, asked)
-    shown_sources = SOURCES if asked.cluster is None else 10 * SOURCES
-    return Overview(
-        lake=reader.lake.root,
-        read_at=reader.now(),
-        cluster=asked.cluster,
-        clusters=[_line(one) for one in shown],
-        matching=len(named),
-        page=asked.page,
-        pages=pages,
-        one_failure_away=_one_away(reader, asked),
-        incidents=wrong.shown,
-        more_incidents=wrong.more,
-        last_incident=wrong.last,
-        matrices=held,
-        partitions=worst,
-        more_partitions=matching - len(worst),
-        sources=sources[:shown_sources],
-        more_sources=max(0, len(sources) - shown_sources),
-    )
+    found, records = verdicts(reader, asked), surveyed(reader, asked).records
+    firing, by_name = firing_since(reader), {record.cluster: record for record in records}
+    lines = worst_first(cluster_line(by_name[one.cluster], one, firing) for one in found)
+    lines = [line for line in lines if asked.q.lower() in line.cluster.lower()]
+    if len(found) == 1 and (asked.cluster is not None or not asked.q):
+        return _of_one(reader, replace(asked, cluster=found[0].cluster), records[0], found[0], lines[0])
+    wrong = [line for line in lines if not line.sound]
+    shown = wrong[(asked.page - 1) * asked.limit : asked.page * asked.limit]
+    pages = max(1, -(-len(wrong) // asked.limit))
+    sound = [line.cluster for line in lines if line.sound]
+    return Overview(reader.lake.root, reader.now(), None, shown, sound, len(lines), asked.page, pages)
 
 
 def all_sentences(reader: Reader, asked: Asked) -> list[Sentence]:
@@ -117,47 +91,63 @@ def all_sentences(reader: Reader, asked: Asked) -> list[Sentence]:
     return sentences_of(verdicts(reader, asked))
 
 
-def _line(one: Verdict) -> ClusterLine:
-    lines = [sentence(line) for line in one.lines]
-    return ClusterLine(one.cluster, one.state.value, one.judged.ended, str(one.lines[0]), lines)
+def _of_one(reader: Reader, asked: Asked, record: ClusterRecord, one: Verdict, line: ClusterLine) -> Overview:
+    with timed(asked, "incidents"):
+        wrong = open_incidents(reader, asked)
+    with timed(asked, "counts"):
+        six = counts(reader, record, one, asked.until_ts)
+    with timed(asked, "brokers"):
+        known, _ = brokers.broker_rows(reader, replace(asked, topic=None, partition=None))
+    with timed(asked, "timeline"):
+        happened = last_hour(reader, asked, record.judged_to)
+    with timed(asked, "sources"):
+        sources = source_lines(reader, record)
+    quorum, quorum_since = brokers.quorum(known) if one.judged.state is State.OK else ("", None)
+    return Overview(
+        reader.lake.root, reader.now(), record.cluster, [line], [], 1, 1, 1, _one_away(reader, asked), wrong, six,
+        brokers.racks(known), quorum, quorum_since, happened, sorted({kind.name for kind in KINDS} | {*SAID}),
+        sources[:SOURCES], max(0, len(sources) - SOURCES), levels(record.levels), record.gaps.get("gap", 0),
+    )  # fmt: skip
+
+
+def last_hour(reader: Reader, asked: Asked, present: datetime | None) -> Timeline:
+    """The timeline of the hour before the present of a cluster, or the end of the time asked for.
+
+    Incidents stand beside it: alerts are there only if they are asked for.
+    """
+    end = asked.until_ts or present
+    if end is None:
+        return Timeline(())
+    wanted = Filter(asked.cluster, asked.topic, asked.partition, end - HOUR, asked.until_ts)
+    kinds = [kind for kind in KINDS if asked.kind in (None, kind.name)]
+    found = reader.answer(
+        ("last hour", asked), lambda lake: timeline(lake, wanted, LINES, kinds, asked.broker, newest=True)
+    )
+    shown = [line for line in found.lines[::-1] if line.kind == asked.kind or not (asked.kind or line.kind == "alert")]
+    return Timeline(tuple(shown), found.left_out)
 
 
 def _one_away(reader: Reader, asked: Asked) -> str | None:
-    """What is one failure away, in words; None of several clusters, of one that has ended, and of one never judged."""
+    """What is one failure away, in words; None of a cluster that has ended, and of one never judged."""
     seen = surveyed(reader, asked)
-    if asked.cluster is None or any(judged.ended(record) or not record.partitions for record in seen.records):
+    if any(judged.ended(record) or not record.partitions for record in seen.records):
         return None
     key = ("one away", asked.cluster, asked.topic, asked.partition, seen.quiet)
-    counts = reader.answer(key, lambda _: seen.one_failure_away())
-    if counts is None:
+    found = reader.answer(key, lambda _: seen.one_failure_away())
+    if found is None:
         return "one failure away: not yet: written by the next `hwmark run`"
-    return one_failure_away(counts[asked.cluster]) if asked.cluster in counts else None
+    return one_failure_away(found[asked.cluster or ""]) if asked.cluster in found else None
 
 
-def _worst(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
-    """The partitions in trouble, the worst first, and how many there are; of clusters that have ended none."""
-    seen = surveyed(reader, asked)
-    key = ("worst", asked.cluster, asked.topic, asked.partition, seen.quiet)
-    found, matching = reader.answer(key, lambda _: seen.partitions(FEW, sound=False))
-    return [plain(row) | {"sentence": sentences.partition(row)} for row in found], matching
-
-
-def _sources(reader: Reader, asked: Asked) -> list[SourceLine]:
+def source_lines(reader: Reader, record: ClusterRecord) -> list[SourceLine]:
     """Every source, the silent ones first, then the one that has reported least far."""
-    now, found = reader.now(), []
-    for record in surveyed(reader, asked).records:
-        quiet = judged.silent(record, reader.limits, now)
-        for one in record.sources:
-            age = (now - one.reported_to).total_seconds()
-            line = (
-                record.cluster,
-                one.source_id,
-                one.broker_id,
-                one.reported_to,
-                age,
-                one in quiet,
-                one.level,
-                level(one.level),
-            )
-            found.append(SourceLine(*line))
-    return sorted(found, key=lambda line: (not line.silent, line.reported_to, line.cluster, line.source_id))
+    now = reader.now()
+    quiet = judged.silent(record, reader.limits, now)
+    found = [
+        SourceLine(
+            record.cluster, one.source_id, one.broker_id, one.reported_to, (now - one.reported_to).total_seconds(),
+            one in quiet, one.level, level(one.level),
+        )
+        for one in record.sources
+    ]  # fmt: skip
+    return sorted(found, key=lambda line: (not line.silent, line.reported_to, line.source_id))

@@ -10,18 +10,20 @@ from typing import Any
 from pipelines.charts.partition import partition_chart
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
-from pipelines.lake.queries import Filter, Row
+from pipelines.lake.queries import VIEWS, Row
 from pipelines.timeline.happenings import SILVER, Timeline, timeline
 from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import last_of
 from pipelines.timeline.partition import PartitionPast, partition_past
 from pipelines.verdict import judged, sentences
-from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.common import Sentence, period, rows, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.present import slug_of
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
+from schemas import hw_regressions
 from schemas.partition_health import is_one_of
 
-LINES = 100
+LINES, FEW = 100, 5
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,9 @@ class PartitionAnswer:
     partition: int
     verdict: Sequence[Sentence]
     sentence: str
+    state: str
+    state_since: datetime | None
+    lost: Sequence[str]
     row: Mapping[str, Any]
     replicas: Sequence[Replica]
     lines: Sequence[Happening]
@@ -66,10 +71,27 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
     with timed(asked, "timeline"):
         found = _timeline(reader, asked)
     return PartitionAnswer(
-        cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over), row,
+        cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over),
+        "ended" if over else slug_of(row["condition"], row["unknown"]), _since(past, row), _lost(reader, asked), row,
         _replicas(row, last_of(past.points) if past else {}), found.lines, found.left_out,
         past.since if past else None, past.until if past else None,
     )  # fmt: skip
+
+
+def _since(past: PartitionPast | None, row: Row) -> datetime | None:
+    """Since when it is offline or under min ISR, as far as the time asked for shows it."""
+    return (
+        max((one.since for one in past.states if one.until == past.until), default=None)
+        if past and row["rank"] < 2
+        else None
+    )
+
+
+def _lost(reader: Reader, asked: Asked) -> list[str]:
+    """Sentences on its losses within the time asked for, proven or not."""
+    view = VIEWS["serious"]
+    sql = f"SELECT * FROM ({view.select(period(reader, asked))}) ORDER BY {view.first} LIMIT {FEW}"
+    return [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, sql)]
 
 
 def chart(reader: Reader, asked: Asked) -> Spec | None:
@@ -77,24 +99,16 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     cluster, _, _ = _place(reader, asked)
     asked = replace(asked, cluster=cluster)
     past = past_of(reader, asked)
-    return None if past is None else reader.answer(("chart", asked), lambda _: partition_chart(past))
+    return None if past is None else reader.answer(("chart", asked), lambda _: partition_chart(past, pointer=True))
 
 
 def past_of(reader: Reader, asked: Asked) -> PartitionPast | None:
     """What is known of it in the time asked for."""
-    return reader.answer(("past", asked), lambda lake: partition_past(lake, _period(reader, asked)))
+    return reader.answer(("past", asked), lambda lake: partition_past(lake, period(reader, asked)))
 
 
 def _timeline(reader: Reader, asked: Asked) -> Timeline:
-    return reader.answer(("timeline", asked), lambda lake: timeline(lake, _period(reader, asked), LINES, SILVER))
-
-
-def _period(reader: Reader, asked: Asked) -> Filter:
-    """The partition, with the beginning of the time asked for as one moment."""
-    wanted = surveyed(reader, asked).wanted
-    since = wanted.since
-    moment = since if since is None or isinstance(since, datetime) else since.get(asked.cluster or "")
-    return replace(wanted, since=moment)
+    return reader.answer(("timeline", asked), lambda lake: timeline(lake, period(reader, asked), LINES, SILVER))
 
 
 def _place(reader: Reader, asked: Asked) -> tuple[str, str, int]:

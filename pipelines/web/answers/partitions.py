@@ -1,16 +1,20 @@
-"""All partitions, the worst first, a page at a time; and those whose name has what is searched for."""
+"""All partitions, the worst first, a page at a time; and partitions, topics and brokers that a search finds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.lake.queries import Row, text
 from pipelines.verdict import judged, sentences
+from pipelines.web.answers.brokers import Tile, broker_rows, tile
 from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.present import slug_of
+from pipelines.web.answers.topic import TopicLine, topic_lines
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 
+FEW = 8
 _NAME = "lower(concat(cluster, '/', topic, '-', partition))"
 
 
@@ -23,6 +27,8 @@ class Partitions:
     matching: int
     page: int
     pages: int
+    topics: Sequence[TopicLine] = ()
+    brokers: Sequence[Tile] = ()
 
 
 def partitions(reader: Reader, asked: Asked) -> Partitions:
@@ -36,5 +42,23 @@ def partitions(reader: Reader, asked: Asked) -> Partitions:
         matching = standings(reader, asked, "count(*) AS n", found)
     total = matching[0]["n"] if matching else 0
     over = {record.cluster for record in surveyed(reader, asked).records if judged.ended(record)}
-    named = [row | {"sentence": sentences.partition(row, ended=row["cluster"] in over)} for row in shown]
-    return Partitions(sentences_of(said), named, total, asked.page, max(1, -(-total // asked.limit)))
+    named = [
+        row
+        | {
+            "state": slug_of(row["condition"], row["unknown"]),
+            "sentence": sentences.partition(row, ended=row["cluster"] in over),
+        }
+        for row in shown
+    ]
+    found_topics, found_brokers = _others(reader, asked) if asked.q and asked.page == 1 else ([], [])
+    pages = max(1, -(-total // asked.limit))
+    return Partitions(sentences_of(said), named, total, asked.page, pages, found_topics, found_brokers)
+
+
+def _others(reader: Reader, asked: Asked) -> tuple[list[TopicLine], list[Tile]]:
+    """Topics and brokers whose name has what is searched for, a few of each."""
+    few = replace(asked, limit=FEW, page=1)
+    named, _ = topic_lines(reader, few, f"strpos(lower(topic), {text(asked.q.lower())}) > 0")
+    number = asked.q.lower().removeprefix("broker").strip()
+    known = broker_rows(reader, replace(asked, topic=None, partition=None))[0] if number.isdigit() else []
+    return named, [tile(row) for row in known if str(row["broker_id"]) == number][:FEW]

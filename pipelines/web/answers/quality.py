@@ -1,18 +1,31 @@
-"""Quality: the expectations of the last check, what is missing of the telemetry, and what was set aside."""
+"""Quality: sources and what they cover, what is missing or not understood, and the expectations of the last check."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from pipelines.lake.queries import Row, View, text
-from pipelines.web.answers.common import Sentence, rows, sentences_of, surveyed, timed, verdicts
+from pipelines.lake.queries import Row, View, instant, text
+from pipelines.verdict import ClusterRecord
+from pipelines.verdict.words import brokers, count
+from pipelines.web.answers.common import Sentence, bounds, rows, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.overview import SourceLine, source_lines
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas import quality_results, quarantine, telemetry_gaps
+from schemas import coverage, quality_results, quarantine, telemetry_gaps
 
-SHOWN = 200
+SHOWN, BARS = 200, 50
+
+
+@dataclass(frozen=True)
+class Covered:
+    """The stretches in which one kind of evidence could be seen on a broker, as parts of 1000 of the time shown."""
+
+    cluster: str
+    broker_id: int
+    kind: str
+    bars: Sequence[tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,12 @@ class Quality:
     expectations: Sequence[Row]
     gaps: Sequence[Row]
     quarantined: Sequence[Row]
+    sources: Sequence[SourceLine]
+    unread: Sequence[str]
+    missing: Sequence[str]
+    coverage: Sequence[Covered]
+    since: datetime | None
+    until: datetime | None
 
 
 def quality(reader: Reader, asked: Asked) -> Quality:
@@ -36,7 +55,54 @@ def quality(reader: Reader, asked: Asked) -> Quality:
     with timed(asked, "quarantine"):
         quarantined = _quarantined(reader, asked)
     checked = expectations[0]["run_ts"] if expectations else None
-    return Quality(said, checked, expectations, gaps, quarantined)
+    records = surveyed(reader, asked).records
+    with timed(asked, "coverage"):
+        covered, since, until = _coverage(reader, asked, records)
+    return Quality(
+        said, checked, expectations, gaps, quarantined,
+        [line for record in records for line in source_lines(reader, record)][:SHOWN],
+        [f"{record.cluster}: {why}" for record in records for why in (*record.unread, *_odd(record))],
+        [f"{record.cluster}: {why}" for record in records for why in _beside(record)], covered, since, until,
+    )  # fmt: skip
+
+
+def _odd(record: ClusterRecord) -> list[str]:
+    return [
+        f'{count(one.lines, "line")} of {one.source_id} not understood, such as "{one.shape}"'
+        for one in record.not_understood
+    ]
+
+
+def _beside(record: ClusterRecord) -> list[str]:
+    """Evidence that is missing, with the files that would tell."""
+    silent = (
+        [f"{brokers(record.unread_brokers)} have told nothing: lay their logs beside"] if record.unread_brokers else []
+    )
+    return [*silent, *dict.fromkeys(why for group in record.falls for why in group.missing)]
+
+
+def _coverage(
+    reader: Reader, asked: Asked, records: Sequence[ClusterRecord]
+) -> tuple[list[Covered], datetime | None, datetime | None]:
+    """The stretches that are covered of one cluster, by broker and kind, and the time that is shown."""
+    of_one = replace(asked, cluster=records[0].cluster) if len(records) == 1 else None
+    within = bounds(reader, of_one) if of_one else None
+    if within is None:
+        return [], None, None
+    since, until = within
+    keys = "broker_id, kind, from_ts"
+    where = f"cluster = {text(records[0].cluster)} AND to_ts >= {instant(since)} AND from_ts <= {instant(until)}"
+    found = rows(
+        reader,
+        coverage.TABLE,
+        f"SELECT {keys}, max(to_ts) AS to_ts FROM t WHERE {where} GROUP BY {keys} ORDER BY {keys}",
+    )
+    span, of = max((until - since) / timedelta(seconds=1), 1), dict[tuple[int, str], list[tuple[int, int]]]()
+    for row in found:
+        left = int(1000 * max(0.0, (row["from_ts"] - since).total_seconds()) / span)
+        right = int(1000 * min(span, (row["to_ts"] - since).total_seconds()) / span)
+        of.setdefault((row["broker_id"], row["kind"]), []).append((left, max(2, right - left)))
+    return [Covered(records[0].cluster, *key, bars[:BARS]) for key, bars in of.items()][:SHOWN], since, until
 
 
 def _expectations(reader: Reader) -> list[Row]:

@@ -82,7 +82,7 @@ def test_every_surface_says_the_same_sentence(notified, tmp_path):
         "overview": seen(ask("/").text),
         "alert": seen(ask(f"/alert?cluster=prod&alert_id={alert_id}").text),
         "verdict as JSON": ask("/api/v1/verdict").text,
-        "alert as JSON": ask(f"/api/v1/alert?alert_id={alert_id}").text,
+        "alert as JSON": ask(f"/api/v1/incident?alert_id={alert_id}").text,
         "report": seen(out.read_text()),
     }
     said["verdict as JSON"] = "\n".join(

@@ -1,0 +1,187 @@
+"""One incident, or alert: how it came, whom it affects, what is known and not, what to do, and what was sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from pipelines.alerting.lookup import alert as stored
+from pipelines.alerting.state import AlertState, from_row
+from pipelines.charts.steps import step_path
+from pipelines.errors import UsageError
+from pipelines.lake.queries import VIEWS, Filter, Row, text
+from pipelines.notify.sent import Sent, sent
+from pipelines.timeline.happenings import KINDS, Timeline, timeline
+from pipelines.verdict.known import UnknownNameError, refuse_unknown
+from pipelines.verdict.loss_rows import Incident, incident
+from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
+from pipelines.web.answers.incidents import Card, alert_card, alert_states, incident_card, incident_rows, owner_names
+from pipelines.web.answers.present import minutes, slug_of
+from pipelines.web.asked import Asked
+from pipelines.web.runbook import Steps, steps
+from pipelines.web.snapshot import Reader
+from schemas import hw_regressions, notes
+
+PARTITIONS, LINES = 200, 60
+AROUND = timedelta(minutes=5)
+SPARE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True)
+class Affected:
+    """One partition of an incident: its state now, what was lost of it, and whose it is."""
+
+    topic: str
+    partition: int
+    state: str
+    lost: str
+    proof: str
+    owner: str
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line of the chart: path data of SVG over minutes, and its most."""
+
+    name: str
+    most: int
+    path: str
+
+
+@dataclass(frozen=True)
+class IncidentAnswer:
+    """The whole view; `loss` is how its loss came about, None where it is on none, or that loss is known no more."""
+
+    verdict: Sequence[Sentence]
+    card: Card
+    alerts: Sequence[Row]
+    since: datetime
+    until: datetime
+    steps: Steps
+    lines: Timeline
+    loss: Incident | None
+    partitions: Sequence[Affected]
+    topics: Sequence[tuple[str, int]]
+    minutes: int
+    series: Sequence[Series]
+    sent: Sent
+    notes: Sequence[Row]
+
+
+def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> IncidentAnswer:
+    """The incident `asked.incident_id`, or that of the alert `asked.alert_id`, with `every` of its partitions.
+
+    Raises UnknownNameError.
+    """
+    with timed(asked, "incident"):
+        card, alerts, named = _found(reader, asked)
+    asked = replace(asked, cluster=card.cluster or None, topic=None, partition=None)
+    since, until = card.ts - AROUND, (card.until or reader.now()) + AROUND
+    until = min(until, max(asked.until_ts or reader.now(), card.ts + AROUND))
+    wanted = Filter(asked.cluster, None, None, since, until)
+    ids = [one.alert_id for one in alerts]
+    with timed(asked, "timeline"):
+        lines = reader.answer(("incident", wanted), lambda lake: timeline(lake, wanted, LINES, KINDS, newest=True))
+    with timed(asked, "partitions"):
+        affected = _affected(reader, asked, named, card)
+    with timed(asked, "sent"):
+        told = [_sent(reader, name) for name in (card.incident_id or "", *ids)]
+    happened = tuple(line for line in lines.lines if line.kind != "alert")
+    length, series = _series(reader, card.cluster, since, until)
+    return IncidentAnswer(
+        sentences_of(verdicts(reader, asked)), card, [plain(vars(one)) for one in alerts], since, until,
+        steps(card.rule), Timeline(happened, lines.left_out), _loss(reader, alerts),
+        affected[: None if every else PARTITIONS],
+        Counter(one.rpartition("-")[0] for one in named).most_common(8), length, series,
+        Sent(sorted((row for one in told for row in one.rows), key=lambda row: row["sent_at"]),
+             sum(one.left_out for one in told), told[0].notified), _notes(reader, card, ids),
+    )  # fmt: skip
+
+
+def _found(reader: Reader, asked: Asked) -> tuple[Card, list[AlertState], list[str]]:
+    """Its card, its alerts, and its partitions by name."""
+    if asked.incident_id is None and asked.alert_id is None:
+        raise UsageError("no incident is named: say incident_id or alert_id in the URL; /incidents has them")
+    refuse_unknown(reader.snapshot(), asked.wanted)
+    wide = replace(asked, cluster=None)
+    is_it = (
+        f"incident_id = {text(asked.incident_id)}"
+        if asked.incident_id
+        else f"array_has(alert_ids, {text(asked.alert_id or '')})"
+    )
+    found = incident_rows(reader, wide, is_it)
+    if found:
+        row = found[0]
+        every = [one for one in alert_states(reader, wide, row["alert_ids"]) if one.alert_id in row["alert_ids"]]
+        return incident_card(row, every, reader), every, list(row["partitions"])
+    if asked.alert_id is None:
+        raise UnknownNameError(f"{reader.lake.root} knows no incident {asked.incident_id}; /incidents has them")
+    name = asked.alert_id
+    one = from_row(reader.answer(("alert", name), lambda lake: stored(lake, name)))
+    return alert_card(one, reader), [one], sorted(one.names) if "partitions" in one.labels else []
+
+
+def _loss(reader: Reader, every: Sequence[AlertState]) -> Incident | None:
+    """The chain of the first loss that the alerts name; one that was found harmless is none any more."""
+    for one in every:
+        if name := one.labels.get("loss"):
+            wanted = Filter(one.labels.get("cluster"))
+            with suppress(UsageError):
+                return _chain(reader, wanted, name)
+    return None
+
+
+def _chain(reader: Reader, wanted: Filter, loss: str) -> Incident | None:
+    return reader.answer(("chain", wanted, loss), lambda lake: incident(lake, wanted, loss))
+
+
+def _sent(reader: Reader, name: str) -> Sent:
+    return reader.answer(("sent", name), lambda lake: sent(lake, name))
+
+
+def _affected(reader: Reader, asked: Asked, named: Sequence[str], card: Card) -> list[Affected]:
+    """The partitions of the incident, those that lost or are not well first."""
+    if not named or asked.cluster is None:
+        return []
+    places = ", ".join(map(text, named))
+    among = f"concat(topic, '-', partition) IN ({places})"
+    view = VIEWS["serious"]
+    since = card.ts - SPARE
+    sql = f"SELECT * FROM ({view.select(Filter(asked.cluster, since=since))}) WHERE {among} ORDER BY {view.first}"
+    lost = {(row["topic"], row["partition"]): row for row in reversed(rows(reader, hw_regressions.TABLE, sql))}
+    found = standings(reader, asked, "topic, partition, condition, unknown, rank", among, "ORDER BY topic, partition")
+    found.sort(key=lambda row: ((row["topic"], row["partition"]) not in lost, row["rank"]))
+    owners = {topic: owner_names([topic], reader) for topic in {row["topic"] for row in found}}
+    return [_partition(row, lost.get((row["topic"], row["partition"])), owners[row["topic"]]) for row in found]
+
+
+def _partition(row: Row, loss: Row | None, owner: str) -> Affected:
+    state = slug_of(row["condition"], row["unknown"])
+    lost = "none known"
+    if loss is not None:
+        first, end = loss["lost_from"], loss["lost_to"]
+        lost = "range not known" if first is None or end is None else f"{first}..{end - 1}"
+    return Affected(row["topic"], row["partition"], state, lost, loss["proof"] if loss else "", owner)
+
+
+def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> tuple[int, list[Series]]:
+    """Minutes of the chart, and its lines over one scale; none where nothing was counted."""
+    found = minutes(reader, cluster, since, min(until, since + timedelta(days=1)))
+    most = max((value or 0 for values in found.values() for value in values), default=0)
+    if not any(value is not None for values in found.values() for value in values):
+        return 0, []
+    length = len(found["offline"])
+    return length, [
+        Series(name.replace("_", " "), most, step_path(values, most, 100)) for name, values in found.items()
+    ]
+
+
+def _notes(reader: Reader, card: Card, ids: Sequence[str]) -> list[Row]:
+    about = ", ".join(map(text, filter(None, [card.incident_id, *ids]))) or "''"
+    where = f"incident_id IN ({about}) OR (incident_id IS NULL AND cluster = {text(card.cluster)})"
+    found: list[Any] = rows(reader, notes.TABLE, f"SELECT * FROM t WHERE {where} ORDER BY written_at")
+    return [row for row in found if row["incident_id"] or row["written_at"] >= card.ts]

@@ -1,0 +1,170 @@
+"""A cluster in two fields, NOW and RECORDS, and six counts with the worst of each minute of the last hour."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pipelines.charts.steps import step_path
+from pipelines.lake.queries import VIEWS, Filter, Row, instant, text
+from pipelines.verdict import ClusterRecord, Condition, State, Verdict, words
+from pipelines.verdict.present import STATES
+from pipelines.web.answers.common import Sentence, rows, sentence
+from pipelines.web.snapshot import Reader
+from schemas import alerts, cluster_minute
+
+MINUTES = 60
+_RULES = {
+    State.NOT_JUDGED: ("job_behind", "watcher_cut_off"),
+    State.UNKNOWN: ("stale_source", "broker_no_answer", "broker_unread"),
+    State.AT_RISK: ("at_risk", "broker_no_answer", "no_controller"),
+}
+"""The alert rules that tell since when a state holds, where they have another name."""
+_MINUTES = "offline_max, under_min_isr_max, under_replicated_max, offline, under_min_isr, under_replicated"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A state, its words, and since when it holds."""
+
+    state: str
+    text: str
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class ClusterLine:
+    """One cluster: its present, its records within the time asked for, and every sentence of its verdict."""
+
+    cluster: str
+    ended: bool
+    judged_to: datetime | None
+    now: Field
+    records: Field
+    lines: Sequence[Sentence]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nobody is needed."""
+        return self.now.state in ("OK", "ended") and self.records.state == "OK"
+
+
+@dataclass(frozen=True)
+class Count:
+    """A number of now of those known, and of those not known; `line` is SVG of the last hour."""
+
+    name: str
+    number: int | None
+    unknown: int = 0
+    most: int = 0
+    line: str = ""
+
+
+def firing_since(reader: Reader) -> dict[tuple[str, str], datetime]:
+    """Since when alerts fire, by cluster and rule."""
+    latest = VIEWS["alerts"].select(Filter())
+    key = "rule, labels['cluster'] AS cluster"
+    sql = (
+        f"SELECT {key}, min(first_ts) AS since FROM ({latest}) WHERE state = 'firing' GROUP BY rule, labels['cluster']"
+    )
+    return {(row["cluster"] or "", row["rule"]): row["since"] for row in rows(reader, alerts.TABLE, sql)}
+
+
+def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str, str], datetime]) -> ClusterLine:
+    """The line of a cluster; since when its alerts fire is in `firing`."""
+    of_now = [line for line in one.lines if line.part != "history"]
+    worst = min(of_now, key=lambda line: (line.state.rank, line.part == "judged"))
+    said = worst.text.removeprefix(f"{worst.state.value}: ")
+    now = Field(worst.state.value, said, _since(record, worst.state, firing))
+    if one.judged.ended and worst.state is State.OK:
+        now = Field("ended", said, record.judged_to)
+    lines = [sentence(line) for line in one.lines]
+    return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, _records(record, one), lines)
+
+
+def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
+    rules = _RULES.get(state, (state.name.lower(),))
+    told = [firing[record.cluster, rule] for rule in rules if (record.cluster, rule) in firing]
+    if not told and state is State.NOT_JUDGED:
+        return record.cut_off or (record.backlog.oldest if record.backlog else None)
+    if not told and state in (State.AT_RISK, State.UNKNOWN):
+        told = [one.since for one in record.unheard.values() if one.since]
+    return min(told, default=None)
+
+
+def _records(record: ClusterRecord, one: Verdict) -> Field:
+    history = [line for line in one.lines if line.part == "history"]
+    worst = min((line.state for line in history), key=lambda state: state.rank, default=State.NOT_JUDGED)
+    gone = [group for group in record.falls if group.severity == "critical"]
+    if worst is State.LOST:
+        least = "at least " if any(group.proof != "proven" for group in gone) else ""
+        said = f"{least}{words.count(lost_offsets(record), 'offset')}"
+        return Field(worst.value, said, min(group.first for group in gone))
+    if worst is State.LOSS_NOT_EXCLUDED:
+        first = min((group.first for group in record.falls if group.severity != "info"), default=None)
+        return Field(worst.value, "", first)
+    if worst is State.OK and one.judged.state is not State.NOT_JUDGED:
+        return Field(worst.value, "none known lost")
+    return Field(State.NOT_JUDGED.value, "")
+
+
+def lost_offsets(record: ClusterRecord) -> int:
+    """The offsets known to be lost within the time asked for."""
+    return sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
+
+
+def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime | None) -> list[Count]:
+    """The six counts of a cluster; None is said where it is not judged, or the time asked for is over."""
+    to = until or record.judged_to
+    unjudged = one.judged.state is State.NOT_JUDGED or until is not None
+    unknown = sum(group.partitions for group in record.groups if group.unknown)
+    found = minutes(reader, record.cluster, to - timedelta(minutes=MINUTES), to) if to else {}
+
+    def of(condition: Condition, column: str) -> Count:
+        known = sum(g.partitions for g in record.groups if g.condition is condition and not g.unknown)
+        values = found.get(column, ())
+        most = max([value or 0 for value in values], default=0)
+        name = "under-replicated" if condition is Condition.UNDER_REPLICATED else condition.value
+        number = None if unjudged or not record.partitions else known
+        return Count(name, number, unknown, most, step_path(values, most))
+
+    return [
+        of(Condition.OFFLINE, "offline"),
+        of(Condition.UNDER_MIN_ISR, "under_min_isr"),
+        of(Condition.UNDER_REPLICATED, "under_replicated"),
+        of(Condition.HELD_BACK, ""),
+        Count("not known", None if unjudged else unknown),
+        Count("lost offsets", lost_offsets(record) or (None if unjudged else 0)),
+    ]
+
+
+def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, list[int | None]]:
+    """The worst of each minute by its count, in order of time; None where a minute is not known."""
+    where = f"cluster = {text(cluster)} AND minute >= {instant(since)} AND minute <= {instant(until)}"
+    found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {_MINUTES} FROM t WHERE {where}")
+    first = since.replace(second=0, microsecond=0)
+    of = {int((row["minute"] - first).total_seconds() // 60): row for row in found}
+    length = int((until - first).total_seconds() // 60) + 1
+    return {
+        name: [_worst(of.get(place), name) for place in range(length)]
+        for name in ("offline", "under_min_isr", "under_replicated")
+    }
+
+
+def _worst(row: Row | None, name: str) -> int | None:
+    if row is None:
+        return None
+    most: int | None = row[f"{name}_max"]
+    return row[name] if most is None else most
+
+
+def slug_of(condition: str, unknown: bool) -> str:
+    """The state of a partition, in the word of a cluster's."""
+    state = State.UNKNOWN if unknown else STATES.get(Condition[condition], State.OK)
+    return state.value
+
+
+def worst_first(lines: Iterable[ClusterLine]) -> list[ClusterLine]:
+    """Clusters that need somebody, then the others by name."""
+    return sorted(lines, key=lambda line: (line.sound, min(State(s.state).rank for s in line.lines), line.cluster))

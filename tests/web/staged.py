@@ -1,0 +1,306 @@
+"""Four lakes of one cluster at the table level, for looking at the page: healthy, a broker gone, LOST, cut off.
+
+python -m tests.web.staged FOLDER [VIEW ...]    screenshots of every view of each, 1440 light and 390 dark
+"""
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from schemas.brokers import CUT_OFF
+from tests.unit.project.lakes import at, health, job_has_read, loss, write
+from tests.web.lakes import NOW
+
+TOPICS = {"audit": 4, "clicks": 48, "orders": 12, "payments-settlement-reconciliation-eu-central": 6}
+RACKS = {1: "a", 2: "b", 3: "c"}
+VIEWS = {
+    "overview": "/?cluster=prod",
+    "incidents": "/incidents?cluster=prod",
+    "incident": "/incident?cluster=prod&incident_id=3f2a9c0d11aa22bb",
+    "brokers": "/brokers?cluster=prod",
+    "broker": "/broker?cluster=prod&broker=2",
+    "topics": "/topics?cluster=prod",
+    "topic": "/topic?cluster=prod&topic=clicks",
+    "partitions": "/partitions?cluster=prod&q=clicks",
+    "partition": "/partition?cluster=prod&topic=clicks&partition=0",
+    "quality": "/quality?cluster=prod",
+    "fleet": "/",
+}
+KINDS = ("healthy", "gone", "lost", "cut_off")
+GONE = at(-240)
+"""When broker 2 is killed."""
+
+
+def write_lake(lake, kind):
+    """One of KINDS; a minute ago all was read."""
+    gone, lost, cut = (kind == one for one in KINDS[1:])
+    led = {n: [] for n in RACKS}
+    partitions = []
+    for topic, size in TOPICS.items():
+        for n in range(size):
+            leader = 1 + n % 3
+            values = _gone(topic, n, leader) if gone else {"leader_id": leader}
+            led.setdefault(values["leader_id"], []).append((topic, n))
+            partitions.append(
+                health(
+                    topic, n, **{"hw": 5210 + n, "leader_leo": 5210 + n, "level": 1, "last_event_ts": at(80)} | values
+                )
+            )
+    write(lake, "partition_health", *partitions)
+    write(lake, "brokers", *(_broker(n, kind, led.get(n, ())) for n in RACKS))
+    write(lake, "cluster_minute", *(_minute(n, kind) for n in range(-70, 2)))
+    _events(lake, kind)
+    _silver(lake, kind)
+    if gone:
+        _told(
+            lake,
+            "offline",
+            "critical",
+            "prod: OFFLINE: broker 2 gone: 1 of 70 partitions offline",
+            "audit-1",
+            brokers="2",
+            summary="OFFLINE prod: broker 2, 1 partition of audit",
+            more=["at_risk"],
+        )
+    if lost:
+        _told(
+            lake,
+            "loss",
+            "critical",
+            "prod: LOST: 180 offsets in 1 partition: unclean election of broker 2 after broker 1",
+            "clicks-0",
+            loss="r1",
+            offsets="180",
+            summary="LOST prod: unclean election, 180 offsets of clicks",
+        )
+        write(
+            lake,
+            "hw_regressions",
+            loss(ts=at(-200), leader_epoch_before=2, evidence='{"hw":{"broker":1,"offset":300}}'),
+        )
+    if cut:
+        _told(
+            lake,
+            "watcher_cut_off",
+            "warning",
+            "prod: NOT JUDGED: no broker has answered the watcher",
+            "prod",
+            partitions="",
+            summary="WATCHER CUT OFF hwmark: prod",
+            cluster="",
+        )
+    job_has_read(lake)
+
+
+def _gone(topic, n, leader):
+    if topic == "audit" and n == 1:
+        return {"leader_id": -1, "offline": True, "ar": [2], "isr": [2], "min_isr": 1}
+    led = 1 if leader == 2 else leader
+    return {"leader_id": led, "isr": [1, 3], "osr": [2], "under_replicated": True, "leader_epoch": 5}
+
+
+def _broker(n, kind, led):
+    row = {
+        "cluster": "prod", "broker_id": n, "rack": RACKS[n], "replicas": 70, "led": len(led), "followed": 70 - len(led),
+        "ts": at(80), "state": "answers", "since": at(-7200), "level": 1, "witness": "watcher", "lag_records": 2,
+        "holds_back": 0, "out_of_sync": 0, "last_reported_ts": at(80), "quorum": "quorum: 3 voters, 3 caught up",
+        "quorum_since": at(-7200),
+    }  # fmt: skip
+    if kind == "gone" and n == 2:
+        gone = {"state": "no_answer", "since": GONE, "reason": "refused", "last_reported_ts": GONE, "lag_records": None}
+        return row | gone | {"outside_isr": 69, "followed": 70, "quorum": None}
+    if kind == "cut_off":
+        return row | {"state": "unknown", "since": GONE, "reason": CUT_OFF}
+    return row
+
+
+def _minute(n, kind):
+    names = ("offline", "under_min_isr", "under_replicated")
+    none = dict.fromkeys([*names, *(f"{name}_max" for name in names)], 0)
+    row = none | {"cluster": "prod", "minute": at(0) + timedelta(minutes=n), "partitions": 70}
+    if kind == "gone" and n >= -4:
+        row |= {
+            "offline": 1,
+            "offline_max": 1,
+            "under_replicated": 23,
+            "under_replicated_max": 23,
+            "under_min_isr_max": 2 * (n == -4),
+        }
+    if kind == "lost" and -8 <= n <= -3:
+        row |= {"offline_max": 1, "offline": int(n < -3), "under_replicated_max": 5, "under_replicated": 5}
+    return row
+
+
+def _events(lake, kind):
+    row = {"cluster": "prod", "event_type": "progress", "partition": -1, "level": 1, "topic": None}
+    to = at(80) if kind != "cut_off" else GONE
+    sources = [{"broker_id": n, "source_id": f"watch/main/broker-{n}"} for n in RACKS]
+    told = [row | source | {"ts": GONE if kind == "gone" and source["broker_id"] == 2 else to} for source in sources]
+    state = row | {"event_type": "broker_state", "detail": "answers"}
+    told += [state | source | {"ts": at(-7200), "replica_id": source["broker_id"]} for source in sources]
+    if kind in ("gone", "cut_off"):
+        which = sources if kind == "cut_off" else [sources[1]]
+        told += [
+            state | one | {"ts": GONE, "detail": "no_answer: refused", "replica_id": one["broker_id"]} for one in which
+        ]
+    write(lake, "replication_events", *told)
+    stretch = {"cluster": "prod", "from_ts": at(-7 * 86_400), "level": 1}
+    write(
+        lake,
+        "coverage",
+        *(stretch | source | {"kind": name, "to_ts": to} for source in sources for name in ("terms", "hw", "isr")),
+    )
+
+
+def _silver(lake, kind):
+    advance = {"kind": "advance", "topic": "clicks", "leader_id": 1, "isr": [1, 2, 3], "leader_epoch": 2}
+    start = advance | {"kind": "term_start", "ts": at(-3500), "hw": 5, "leader_leo": 5}
+    write(
+        lake,
+        "partition_hw",
+        start,
+        *(
+            advance | {"ts": at(-3500 + 10 * s), "hw": 10 * s // 12, "leader_leo": 10 * s // 12 + s % 3}
+            for s in range(1, 330)
+        ),
+    )
+    follows = {"state": "in_sync", "topic": "clicks", "leader_id": 1}
+    write(
+        lake,
+        "replica_sync",
+        *(
+            follows | {"ts": at(-3500 + 100 * s), "replica_id": n, "leo": 100 * s // 12}
+            for s in range(1, 33)
+            for n in (2, 3)
+        ),
+    )
+    if kind == "gone":
+        shrink = {
+            "change": "shrink",
+            "cause": "controller_fenced",
+            "removed": [2],
+            "added": [],
+            "isr_before": [1, 2, 3],
+            "isr_after": [1, 3],
+        }
+        row = shrink | {"leader_id": 1, "leader_epoch": 4, "revision": 1}
+        write(
+            lake,
+            "isr_changes",
+            *(
+                row | {"topic": "clicks", "partition": n, "ts": GONE + timedelta(seconds=5), "partition_epoch": 7}
+                for n in range(48)
+            ),
+        )
+    if kind == "lost":
+        write(
+            lake,
+            "partition_hw",
+            advance
+            | {
+                "kind": "term_start",
+                "ts": at(-200),
+                "leader_id": 2,
+                "hw": 120,
+                "leader_leo": 120,
+                "leader_epoch": 3,
+                "isr": [2],
+            },
+        )
+        election = {
+            "event_type": "election",
+            "topic": "clicks",
+            "partition": 0,
+            "broker_id": 100,
+            "source_id": "controller",
+        }
+        write(
+            lake,
+            "replication_events",
+            election | {"ts": at(-480), "leader_id": -1, "leader_epoch": 2},
+            election | {"ts": at(-200), "leader_id": 2, "leader_epoch": 3},
+        )
+
+
+def _told(lake, rule, severity, text, names, *, summary, more=(), cluster="prod", **labels):
+    labels = {"cluster": "prod", "partitions": names, "count": "1"} | labels
+    first = GONE if rule != "loss" else at(-200)
+    row = {
+        "rule": rule,
+        "severity": severity,
+        "state": "firing",
+        "subject": names,
+        "first_ts": first,
+        "last_ts": at(80),
+        "summary": text,
+    }
+    ids = [f"{rule:a<16}"[:16].replace("_", "0")]
+    write(lake, "alerts", row | {"alert_id": ids[0], "labels": [(k, v) for k, v in labels.items() if v]})
+    for other in more:
+        ids.append(f"{other:b<16}"[:16].replace("_", "0"))
+        said = (
+            "prod: AT RISK: broker 2 does not answer since 2026-09-01 11:56:00 UTC: 69 of 70 partitions have a replica "
+        )
+        said += "less to count on"
+        brokers = {
+            "cluster": "prod",
+            "brokers": "2",
+            "partitions": ", ".join(f"clicks-{n}" for n in range(48)),
+            "count": "69",
+        }
+        write(
+            lake,
+            "alerts",
+            row
+            | {
+                "alert_id": ids[-1],
+                "rule": other,
+                "severity": "warning",
+                "summary": said,
+                "labels": list(brokers.items()),
+            },
+        )
+    partitions = ([names] if "-" in names else []) + [f"clicks-{n}" for n in range(48) if more]
+    row = {
+        "incident_id": "3f2a9c0d11aa22bb", "cluster": cluster, "severity": severity, "state": "open", "cause": rule,
+        "subject": names, "first_ts": first, "last_ts": at(80), "summary": summary, "alert_ids": ids, "firing": ids,
+        "brokers": [2] if more else [], "topics": sorted({one.rpartition("-")[0] for one in partitions}),
+        "partitions": partitions, "offline": int(bool(more)), "written_at": at(70),
+        "groups": ["billing", "fraud"] if rule == "loss" else None,
+        "lost_offsets": 180 if rule == "loss" else None,
+    }  # fmt: skip
+    write(lake, "incidents", row)
+    sent = {"alert_id": "3f2a9c0d11aa22bb", "state": "firing", "outcome": "sent", "attempt": 1}
+    write(lake, "deliveries", *(sent | {"channel": name, "sent_at": at(75)} for name in ("oncall", "chat")))
+
+
+def take(folder, views):
+    """Screenshots of views (all by default) of each lake, at a desk in light and on a phone in dark."""
+    from playwright.sync_api import sync_playwright
+
+    from tests.web.serving import served
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        for kind in KINDS:
+            lake = str(Path(folder) / "lakes" / kind)
+            if not Path(lake).exists():
+                write_lake(lake, kind)
+            with served(lake, refresh_s=3600, now=lambda: NOW) as url:
+                for name in views or VIEWS:
+                    if name == "incident" and kind == "healthy":
+                        continue
+                    for width, theme, height in ((1440, "light", 900), (390, "dark", 844)):
+                        page = browser.new_context(
+                            viewport={"width": width, "height": height}, color_scheme=theme
+                        ).new_page()
+                        page.goto(url + VIEWS[name])
+                        if page.locator("[data-spec]").count():
+                            page.wait_for_timeout(2500)
+                        page.screenshot(path=f"{folder}/{name}-{kind}-{width}.png", full_page=True)
+                        page.context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    take(sys.argv[1], sys.argv[2:])
