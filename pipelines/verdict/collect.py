@@ -13,7 +13,7 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.coverage import terms_seen
-from pipelines.verdict.falls import falls, not_told
+from pipelines.verdict.falls import falls, loss_times, not_told, told_alone, told_losses
 from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
@@ -125,7 +125,10 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     records = [replace(one, unheard={**judged.late(one, limits, now), **one.unheard}) for one in records]
     quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
-    lost = replace(wanted, since=not_told(lake, wanted.since))
+    told, times = told_losses(lake), loss_times(lake)
+    alone = told_alone(told, times, wanted)
+    lost = replace(wanted, since=not_told(told, times, wanted.since))
+    records = [replace(one, told=tuple(alone[one.cluster])) for one in records]
     asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet) if _concerned(record))
     return Survey(lake, wanted, asked, quiet)
 

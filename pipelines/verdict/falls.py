@@ -6,15 +6,17 @@ import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict.losses import NOT_EXCLUDED
 from pipelines.verdict.records import FallGroup
-from pipelines.verdict.words import NAMED
+from pipelines.verdict.words import NAMED, clock
 from schemas import alerts, hw_regressions
 
+ABOUT = timedelta(minutes=1)
+"""The time of a fall may be known better than when it was told."""
 _PLACE = "concat(topic, '-', partition)"
 _FELL = f"""CASE
   WHEN class = '{NOT_EXCLUDED}' THEN {_PLACE}
@@ -24,10 +26,10 @@ _FELL = f"""CASE
   ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
 _LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
 _TOLD = """
-SELECT labels['cluster'] AS cluster, first_ts, last_ts, state FROM (
+SELECT labels['cluster'] AS cluster, rule, first_ts, last_ts, state, summary, written_at FROM (
   SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
   QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
-WHERE labels['end'] IS DISTINCT FROM 'withdrawn'
+WHERE labels['end'] IS DISTINCT FROM 'withdrawn' ORDER BY first_ts
 """
 _STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
 _CHANGE = "cluster, class, severity, leader_id, missing"
@@ -73,28 +75,54 @@ def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
 
 
 Starts = datetime | Mapping[str, datetime] | None
+Told = Mapping[str, list[Row]]
+Times = list[tuple[str, datetime]]
 
 
-def not_told(lake: Lake, since: Starts) -> Starts:
+def not_told(told: Told, times: Times, since: Starts) -> Starts:
     """From when on, by cluster, losses are looked for: no later than the first that `ops/alerts` lacks, or has firing.
 
     Only where `since` is some time before the present: who names a moment means that.
     """
-    table, told = lake.find(hw_regressions.TABLE), lake.find(alerts.TABLE)
-    if table is None or not isinstance(since, Mapping):
+    if not isinstance(since, Mapping):
         return since
-    spans: dict[str, list[tuple[datetime, datetime, str]]] = defaultdict(list)
-    for row in query(told, _TOLD) if told is not None else ():
-        spans[row["cluster"]].append((row["first_ts"], row["last_ts"], row["state"]))
     starts = dict(since)
-    for row in query(
-        table, f"SELECT DISTINCT cluster, ts FROM ({VIEWS['regressions'].select(Filter())}) WHERE {_LOSS}"
-    ):
-        cluster, ts = row["cluster"], row["ts"]
-        over = any(first <= ts <= last and state != "firing" for first, last, state in spans[cluster])
+    for cluster, ts in times:
+        rows = told.get(cluster, ())
+        over = any(row["first_ts"] <= ts <= row["last_ts"] and row["state"] != "firing" for row in rows)
         if cluster in starts and ts < starts[cluster] and not over:
             starts[cluster] = ts
     return starts
+
+
+def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple[str, str]]]:
+    """By cluster the rules and sentences of losses that fire and of which silver has no row any more."""
+    found = defaultdict[str, list[tuple[str, str]]](list)
+    for cluster, rows in told.items() if wanted.topic is None and wanted.partition is None else ():
+        of, since = [ts for name, ts in times if name == cluster], wanted.since
+        for row in rows:
+            first, last = row["first_ts"] - ABOUT, row["last_ts"] + ABOUT
+            asked = wanted.cluster in (None, cluster) and not (isinstance(since, datetime) and last < since)
+            if asked and row["state"] == "firing" and not any(first <= ts <= last for ts in of):
+                said = row["summary"].removeprefix(f"{cluster}: ").partition("; not known since")[0]
+                words = f"{said}; told at {clock(row['written_at'])}, silver has no row of it any more"
+                found[cluster].append((row["rule"], words))
+    return found
+
+
+def told_losses(lake: Lake) -> Told:
+    """By cluster the last rows of losses in `ops/alerts`, in order of time."""
+    told, found = lake.find(alerts.TABLE), defaultdict[str, list[Row]](list)
+    for row in query(told, _TOLD) if told is not None else ():
+        found[row["cluster"]].append(row)
+    return found
+
+
+def loss_times(lake: Lake) -> Times:
+    """The clusters and times of losses in silver."""
+    table, rows = lake.find(hw_regressions.TABLE), VIEWS["regressions"].select(Filter())
+    found = query(table, f"SELECT DISTINCT cluster, ts FROM ({rows}) WHERE {_LOSS}") if table is not None else []
+    return [(row["cluster"], row["ts"]) for row in found]
 
 
 def _group(row: Row) -> FallGroup:

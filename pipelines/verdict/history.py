@@ -40,6 +40,8 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
     gone = [group for group in record.falls if group.severity == "critical"]
     suspect = [group for group in record.falls if group.severity == "warning" and group.name != losses.NOT_EXCLUDED]
     open_ = [group for group in record.falls if group.name == losses.NOT_EXCLUDED]
+    for rule, text in record.told:
+        yield State.LOST if rule == "loss" else State.LOSS_NOT_EXCLUDED, (), text
     if gone:
         yield State.LOST, gone, losses.lost(gone, record.lost_in)
     if suspect:

@@ -182,6 +182,8 @@ class ClusterRecord:
     falls: tuple[FallGroup, ...] = ()
     copies: tuple[str, ...] = ()
     """Sentences on brokers that are away and have what is lost."""
+    told: tuple[tuple[str, str], ...] = ()
+    """Rules and sentences of losses that fire and of which silver has no row any more."""
     lost_in: int = 0
     suspect: int = 0
     scope: str = ""

@@ -4,13 +4,16 @@ import json
 
 import pytest
 
+from pipelines.alerting.evaluate import evaluate
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
+from pipelines.verdict import Limits, verdict
+from pipelines.verdict.collect import survey
 from pipelines.verdict.falls import falls
 from pipelines.verdict.losses import may_be_lost, not_excluded
 from schemas import hw_regressions
 from tests.unit.alerting.evidence_rows import at
-from tests.unit.alerting.test_evaluate import put
+from tests.unit.alerting.test_evaluate import LOSS, health, put
 
 OPEN = {
     "cluster": "c", "topic": "clicks", "class": "loss_not_excluded", "severity": "info", "proof": "unproven",
@@ -60,3 +63,22 @@ def test_an_election_that_may_have_been_unclean_warns_and_is_said_once(found):
     lost = found(MEASURED | {"partition": 2, "severity": "warning", "lost_records": 2}).groups[-1]
     assert "in 1 partition, unproven: " in (both := may_be_lost([lost, warning], 1))
     assert "missing: a HW" in both
+
+
+def test_a_loss_that_fires_and_whose_rows_are_gone_is_in_the_verdict(tmp_path):
+    """It said that no loss is known, beside the alert."""
+    lake, limits = str(tmp_path / "lake"), Limits()
+    put(lake, hw_regressions, LOSS | {"hw_before": 9, "hw_after": 5})
+    health(lake, 10)
+    evaluate(lake, now=at(10))
+
+    def history():
+        (record,) = survey(Lake(lake), Filter(), limits.since, limits, at(20)).records
+        return [line.text for line in verdict(record, limits, at(20)).lines if line.part == "history"]
+
+    (known,) = history()
+    put(lake, hw_regressions, mode="overwrite")
+    (gone,) = history()
+    what = known.partition(" (from ")[0]
+    told = f"{what}; told at 2026-11-21 12:00:10 UTC, silver has no row of it any more"
+    assert (what[:31], gone.partition(" (from ")[0]) == ("LOST: 4 offsets in 1 partition:", told)
