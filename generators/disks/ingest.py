@@ -24,8 +24,8 @@ from generators.disks.checkpoint_rows import BrokerCheckpoints
 from generators.disks.directories import METADATA_LOG as METADATA_PLACE
 from generators.disks.directories import LogDirectory, find_log_directories
 from generators.disks.files import Unreadable
-from generators.disks.metadata_log import NodeLog, longest, node_logs
-from generators.disks.metadata_rows import SOURCE, MetadataRows, read_rows
+from generators.disks.metadata_log import NodeLog, Walked, longest, node_logs
+from generators.disks.metadata_rows import SOURCE, MetadataRows, Replay
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_round
 from pipelines.lake.file_systems import StorageOptions
@@ -93,14 +93,17 @@ def ingest_disk(
     directories = find_log_directories(paths)
     with ExitStack() as roles:
         readers = _readers(directories, _Place(lake, cluster, storage_options, roles), follow=follow)
+        began: float | None = None
         while True:
             for reader in readers:
-                if reader.due <= monotonic():
-                    reader.read(directories, summary)
+                reader.read(directories, summary)
             if on_progress:
                 on_progress(summary.lines()[0])
-            if not follow or stop.wait(max(min(reader.due for reader in readers) - monotonic(), LEAST_PAUSE_S)):
+            # the first look reads all that there is
+            pause_s = LEAST_PAUSE_S if began is None else (process_time() - began) / SHARE
+            if not follow or stop.wait(max(pause_s, LEAST_PAUSE_S)):
                 return summary
+            began = process_time()
             try:
                 directories = find_log_directories(paths)
                 summary.problems.pop("", None)
@@ -126,10 +129,9 @@ def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool
     brokers = {
         one.broker_id for one in directories if one.broker_id is not None and any(p.is_replica for p in one.partitions)
     }
-    sharing = len(brokers) + 1
-    readers: list[_Reader] = [_BrokerReader(place, broker, sharing) for broker in sorted(brokers)]
+    readers: list[_Reader] = [_BrokerReader(place, broker) for broker in sorted(brokers)]
     if any(one.replica(METADATA_PLACE) is not None for one in directories):
-        readers.insert(0, _MetadataReader(place, SOURCE, sharing, may_wait=follow and bool(brokers)))
+        readers.insert(0, _MetadataReader(place, may_wait=follow and bool(brokers)))
     if not readers:
         paths = ", ".join(str(one.path) for one in directories)
         raise UsageError(f"no replicas and no metadata log below {paths}: name log directories of Kafka's nodes")
@@ -139,31 +141,28 @@ def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool
 class _Reader:
     """Reads one source and commits rows with the state that says which were told.
 
-    Args:
-        sharing: so many readers share what following may take of a core.
-        may_wait: whether it waits while another process has this source's role.
+    `may_wait`: whether it waits while another process has this source's role.
     """
 
-    def __init__(self, place: _Place, source: str, sharing: int, *, may_wait: bool = False) -> None:
-        self.source, self.due = source, 0.0
-        self._place, self._sharing, self._may_wait = place, sharing, may_wait
+    def __init__(self, place: _Place, source: str, *, may_wait: bool = False) -> None:
+        self.source = source
+        self._place, self._may_wait, self._asks_again = place, may_wait, 0.0
         self._held: Held | None = None
         self._state: dict[str, Any] = {}
 
     def read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
-        """Write what is new, and set when to look again. Raises RoleHeld unless it may wait."""
-        began = process_time()
+        """Write what is new. Raises RoleHeld unless it may wait."""
+        if self._held is None and monotonic() < self._asks_again:
+            return
         try:
             self._take_role()
         except RoleHeld as held:
             if not self._may_wait:
                 raise
             summary.problems[self.source] = [str(held)]
-            self.due = monotonic() + WAIT_FOR_ROLE_S
-            return
-        self._read(directories, summary)
-        pause_s = (process_time() - began) * self._sharing / SHARE
-        self.due = monotonic() + max(LEAST_PAUSE_S, pause_s)
+            self._asks_again = monotonic() + WAIT_FOR_ROLE_S
+        else:
+            self._read(directories, summary)
 
     def _take_role(self) -> None:
         if self._held is None:
@@ -200,12 +199,16 @@ class _Reader:
 class _MetadataReader(_Reader):
     """The metadata log of the cluster, out of all copies given."""
 
+    def __init__(self, place: _Place, *, may_wait: bool) -> None:
+        super().__init__(place, SOURCE, may_wait=may_wait)
+        self._replay, self._walked = Replay(place.cluster), Walked()
+
     def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
         """Commit the rows past those told; of provisional ones told before, those that are committed now."""
-        nodes = node_logs(directories)
+        nodes = node_logs(directories, self._walked)
         if not nodes:
             return
-        read = read_rows(nodes, self._place.cluster)
+        read = self._replay.read(nodes)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
         unknown = [f"{count:,} x {what}: not known, left out" for what, count in read.unknown.most_common(8)]
@@ -226,8 +229,8 @@ class _MetadataReader(_Reader):
 class _BrokerReader(_Reader):
     """The checkpoints of one broker's log directories."""
 
-    def __init__(self, place: _Place, broker_id: int, sharing: int) -> None:
-        super().__init__(place, f"{DISK}broker-{broker_id}", sharing)
+    def __init__(self, place: _Place, broker_id: int) -> None:
+        super().__init__(place, f"{DISK}broker-{broker_id}")
         self._files = BrokerCheckpoints(broker_id)
 
     def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:

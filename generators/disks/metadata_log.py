@@ -42,6 +42,7 @@ class NodeLog:
 
     directory: LogDirectory
     files: list[Segment] = field(default_factory=list)
+    parts: dict[Path, SegmentPart] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
     snapshots: list[Snapshot] = field(default_factory=list)
     quorum_epoch: int = -1
@@ -68,12 +69,56 @@ class BatchContent(NamedTuple):
         return list(records(self.batch, self.content))
 
 
-def node_logs(directories: Sequence[LogDirectory]) -> list[NodeLog]:
+@dataclass
+class SegmentPart:
+    """A segment of the metadata log as far as it was walked: where its last batch lies, and what it has up to there.
+
+    `begun`: position and base offset of the batch from which the last walk went on.
+    """
+
+    last: np.void | None = None
+    begun: tuple[int, int] = 0, 0
+    epochs: list[Array] = field(default_factory=list)
+    voters: frozenset[int] = frozenset()
+
+    def walk(self, segment: Segment, *, newest: bool) -> None:
+        """Go on from the last batch if that still lies there: equal offset and epoch have an equal log before them.
+
+        Raises Unreadable if a segment that is not the newest ends in anything but a whole batch.
+        """
+        self.begun = (0, segment.base) if self.last is None else (int(self.last["position"]), int(self.last["base"]))
+        start, walk_end, first = self.begun[0], WalkEnd(), True
+        for block, data in blocks(segment, walk_end, start):
+            whole = block[block["fault"] == WHOLE]
+            if first and self.last is not None and not (len(whole) and whole[0] == self.last):
+                break
+            if len(whole):
+                known = -1 if self.last is None else self.last["epoch"]
+                changes = whole["epoch"] != np.append(known, whole["epoch"][:-1])
+                self.epochs += [whole[["epoch", "base"]][changes]] if changes.any() else []
+                self.last = whole[-1].copy()
+            chosen = whole[(whole["control"] == LEADER_CHANGE) | (whole["control"] == KRAFT_VOTERS)]
+            for one in batches(chosen, data, block):
+                self.voters = _voters(one) or self.voters
+            first = False
+        if first and self.last is not None:  # cut, and written anew
+            self.last, self.epochs, self.voters = None, [], frozenset()
+            self.walk(segment, newest=newest)
+        elif walk_end.reason != WHOLE and not newest:
+            raise Unreadable(segment.path, f"from byte {walk_end.position:,} on {walk_end.words}")
+
+
+Walked = dict[Path, SegmentPart]
+"""Segments by path, from look to look: what was walked once is not walked again."""
+
+
+def node_logs(directories: Sequence[LogDirectory], walked: Walked | None = None) -> list[NodeLog]:
     """The copies of the metadata log in these directories; what cannot be read of one is among its problems."""
-    return [_read_node(one) for one in directories if one.replica(METADATA_LOG) is not None]
+    walked = {} if walked is None else walked
+    return [_read_node(one, walked) for one in directories if one.replica(METADATA_LOG) is not None]
 
 
-def _read_node(directory: LogDirectory) -> NodeLog:
+def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
     node, replica = NodeLog(directory), directory.replica(METADATA_LOG)
     assert replica is not None
     epochs: list[Array] = []
@@ -81,15 +126,13 @@ def _read_node(directory: LogDirectory) -> NodeLog:
     try:
         node.files = [segment for segment in segments(replica.path) if not segment.deleted]
         end = node.start
-        for block, data in _node_blocks(node):
-            whole = block[block["fault"] == WHOLE]
-            end = int(whole["last"][-1]) + 1 if len(whole) else end
-            epochs.append(whole[["epoch", "base"]][np.append(True, whole["epoch"][1:] != whole["epoch"][:-1])])
-            for one in batches(
-                whole[(whole["control"] == LEADER_CHANGE) | (whole["control"] == KRAFT_VOTERS)], data, block
-            ):
-                node.voters = _voters(one) or node.voters
-        node.snapshots = sorted(_snapshots(replica.path), key=lambda one: one.end)
+        for segment in node.files:
+            part = node.parts[segment.path] = walked.setdefault(segment.path, SegmentPart())
+            part.walk(segment, newest=segment is node.files[-1])
+            epochs += part.epochs
+            node.voters = part.voters or node.voters
+            end = end if part.last is None else int(part.last["last"]) + 1
+        node.snapshots = sorted(_snapshots(replica.path, walked), key=lambda one: one.end)
         state = json.loads(read_whole(replica.path / "quorum-state")[0])
         node.quorum_epoch = int(state["leaderEpoch"])
     except (Unreadable, OSError, Damaged, ValueError, KeyError, TypeError) as error:
@@ -97,14 +140,6 @@ def _read_node(directory: LogDirectory) -> NodeLog:
     begins = np.concatenate(epochs) if epochs else np.zeros(0, [("epoch", "i4"), ("base", "i8")])
     node.lineage = lineage(batch_epochs(begins["epoch"], begins["base"]), end)
     return node
-
-
-def _node_blocks(node: NodeLog) -> Iterator[tuple[Array, bytes]]:
-    for segment in node.files:
-        walk_end = WalkEnd()
-        yield from blocks(segment, walk_end)
-        if walk_end.reason != WHOLE and segment is not node.files[-1]:
-            raise Unreadable(segment.path, f"from byte {walk_end.position:,} on {walk_end.words}")
 
 
 def batches(chosen: Array, data: bytes, block: Array) -> Iterator[BatchContent]:
@@ -146,14 +181,16 @@ def _voters_record(reader: Reader) -> set[int]:
     return found
 
 
-def _snapshots(folder: Path) -> Iterator[Snapshot]:
+def _snapshots(folder: Path, walked: Walked) -> Iterator[Snapshot]:
     """Snapshots that end in their footer: one that is still written is named `.part`, and a torn one has none."""
     for path in folder.iterdir():
         if match := _SNAPSHOT.fullmatch(path.name):
             walk_end, last = WalkEnd(), None
-            for block, _ in blocks(Segment(path, 0), walk_end):
+            for block, _ in blocks(Segment(path, 0), walk_end) if path not in walked else ():
                 last = block[-1] if (block["fault"] == WHOLE).all() else None
             if last is not None and walk_end.reason == WHOLE and last["control"] == SNAPSHOT_FOOTER:
+                walked[path] = SegmentPart()
+            if path in walked:  # a complete one is written once, and renamed
                 yield Snapshot(path, int(match[1]), int(match[2]))
 
 
@@ -224,10 +261,14 @@ def pieces(nodes: Sequence[NodeLog]) -> list[Piece]:
 
 def read_piece(piece: Piece) -> Iterator[BatchContent]:
     """The batches of a piece. Raises Unreadable."""
-    for segment in piece.node.files:
+    files = piece.node.files
+    for segment, following in zip(files, [*files[1:], None], strict=True):
+        if following is not None and following.base <= piece.start:
+            continue
         if segment.base >= piece.end:
             break
-        for block, data in blocks(segment, WalkEnd()):
+        position, offset = piece.node.parts[segment.path].begun
+        for block, data in blocks(segment, WalkEnd(), position if offset <= piece.start else 0):
             inside = (block["base"] >= piece.start) & (block["last"] < piece.end) & (block["fault"] == WHOLE)
             yield from batches(block[inside], data, block)
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
@@ -53,40 +54,77 @@ class MetadataRows:
     unknown: Counter[str] = field(default_factory=Counter)
 
 
+def _joined(first: MetadataRows, chosen: npt.NDArray[np.bool_], second: MetadataRows) -> tuple[pa.Table, np.ndarray]:
+    """Chosen rows of the first, then all of the second, and their offsets."""
+    rows = pa.concat_tables([first.rows.filter(pa.array(chosen)), second.rows])
+    return rows, np.append(first.offsets[chosen], second.offsets)
+
+
 def read_rows(nodes: Sequence[NodeLog], cluster: str) -> MetadataRows:
     """All rows of the log that these nodes have copies of. Raises Unreadable."""
-    return _Replay(nodes).run(cluster)
+    return Replay(cluster).read(nodes)
 
 
-class _Replay:
+class Replay:
     """The state of the replay: registrations (epochs come from them), and an open metadata transaction."""
 
-    def __init__(self, nodes: Sequence[NodeLog]) -> None:
-        self._nodes, self._chosen = nodes, longest(nodes)
-        self._committed = committed_end(nodes)
-        partitions, topic_ids = PartitionStates(True), TopicIds()
-        self._controller = ControllerLogState(BrokerLogState(partitions))
-        self._events = EventBuilder(1024, partitions, topic_ids)
-        self._offsets: list[int] = []
-        self._open: list[Pending] | None = None
-        lineage = self._chosen.lineage
-        self._result = MetadataRows(
-            EVENTS.empty_table(), np.zeros(0, np.int64), self._committed, lineage.end, (lineage.epochs or (-1,))[-1]
-        )
+    def __init__(self, cluster: str) -> None:
+        self._cluster = cluster
+        self._begin()
 
-    def run(self, cluster: str) -> MetadataRows:
-        parts = pieces(self._nodes)
-        if parts and parts[0].start:
-            self._take_snapshot(parts[0].start)
-        for piece in parts:
-            if piece.lost:
-                self._lose(piece)
-            for batch in read_piece(piece):
-                self._take_batch(batch)
+    def _begin(self) -> None:
+        self._partitions, self._topic_ids = PartitionStates(True), TopicIds()
+        self._controller = ControllerLogState(BrokerLogState(self._partitions))
+        self._open: list[Pending] | None = None
+        self._result = self._waiting = MetadataRows(EVENTS.empty_table(), np.zeros(0, np.int64), 0, 0, -1)
+
+    def read(self, nodes: Sequence[NodeLog]) -> MetadataRows:
+        """The rows of records that are new since the last call, and those told as provisional that are committed now.
+
+        All rows if the log that was read then is no part of the longest one. Raises Unreadable.
+        """
+        before, chosen = self._result, longest(nodes)
+        same = chosen.lineage.end_of(before.epoch)
+        if same is None or same[0] != before.epoch or same[1] < before.end:
+            self._begin()
+            before = self._result
+        self._nodes, self._offsets = nodes, list[int]()
+        self._committed = committed_end(nodes)
+        self._events = EventBuilder(1024, self._partitions, self._topic_ids)
+        epoch = (chosen.lineage.epochs or (-1,))[-1]
+        self._result = MetadataRows(
+            EVENTS.empty_table(), np.zeros(0, np.int64), self._committed, chosen.lineage.end, epoch,
+            before.last_ts, before.records, before.lost, before.unknown,
+        )  # fmt: skip
+        self._read_pieces(before.end)
         result = self._result
         if self._events.count:
-            result.rows, result.offsets = self._events.table(cluster, SOURCE), np.array(self._offsets, np.int64)
-        return result
+            result.rows = self._events.table(self._cluster, SOURCE)
+            result.offsets = np.array(self._offsets, np.int64)
+        return self._with_waiting(result)
+
+    def _with_waiting(self, new: MetadataRows) -> MetadataRows:
+        """New rows, behind those that waited and are committed now; the others go on waiting."""
+        waiting, late = self._waiting, self._waiting.offsets < self._committed
+        rows, offsets = _joined(waiting, ~late, new)
+        still = offsets >= self._committed
+        self._waiting = replace(new, rows=rows.filter(pa.array(still)), offsets=offsets[still])
+        at = waiting.rows.schema.get_field_index("committed")
+        known = pa.array(np.ones(waiting.rows.num_rows, np.bool_))
+        committed = waiting.rows.set_column(at, waiting.rows.schema.field(at), known)
+        new.rows, new.offsets = _joined(replace(waiting, rows=committed), late, new)
+        return new
+
+    def _read_pieces(self, known_end: int) -> None:
+        """Read the offsets from `known_end` on."""
+        parts = pieces(self._nodes)
+        if parts and parts[0].start and not known_end:
+            self._take_snapshot(parts[0].start)
+        for piece in (part for part in parts if part.end > known_end or part.start > known_end):
+            if piece.lost and piece.start > known_end:
+                self._lose(piece)
+            for batch in read_piece(piece._replace(start=max(piece.start, known_end))):
+                self._take_batch(batch)
 
     def _lose(self, piece: Piece) -> None:
         """No copy has the records before a piece: the snapshot's state is told as state, not what came in between."""

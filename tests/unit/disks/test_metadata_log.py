@@ -14,7 +14,7 @@ from generators.disks.batches import CONTROL, LEADER_CHANGE, SNAPSHOT_FOOTER
 from generators.disks.directories import find_log_directories
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
 from generators.disks.metadata_messages import UnknownRecord, decode
-from generators.disks.metadata_rows import SOURCE, read_rows
+from generators.disks.metadata_rows import SOURCE, Replay, read_rows
 from generators.disks.records import Damaged
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events
@@ -239,6 +239,61 @@ def test_what_was_told_is_not_told_again_until_it_is_committed(tmp_path):
     told_twice = [row for row in both.slice(len(first)).to_pylist() if row["event_type"] == "election"]
     assert {row["committed"] for row in told_twice} == {True, False}
     assert "c: 0 events" in ingest(data, lake)
+
+
+def records_of(values):
+    return [(1, value) for value in values]
+
+
+def rows_of(read):
+    names = ("event_type", "leader_id", "leader_epoch", "partition_epoch", "isr", "committed", "ts")
+    return [tuple(row[name] for name in names) for row in read.rows.to_pylist()]
+
+
+def test_a_log_that_grows_is_read_on_from_where_it_ended_and_says_the_same(tmp_path):
+    values = [
+        TOPIC,
+        partition(),
+        *(change((0, ids(1 + k % 2))) for k in range(6)),
+        BEGIN,
+        change((0, ids(1))),
+        COMPLETE,
+    ]
+    replay, walked, found = Replay("c"), {}, []
+    for size in range(1, len(values) + 1):
+        for broker in (1, 2):
+            folder = tmp_path / "data"
+            shutil.rmtree(folder / f"broker-{broker}", ignore_errors=True)
+            metadata_node(folder, broker, records_of(values[:size]))
+        found += rows_of(replay.read(node_logs(find_log_directories([tmp_path / "data"]), walked)))
+    assert found == rows_of(read_rows(nodes(tmp_path / "data"), "c"))
+    assert len(found) == 8
+
+
+def test_what_waited_for_a_majority_is_told_again_once_it_is_committed(tmp_path):
+    replay, walked = Replay("c"), {}
+    metadata_node(tmp_path, 1, records_of([TOPIC, partition(), change((0, ids(1)))]))
+
+    def look():
+        return [(row[0], row[5]) for row in rows_of(replay.read(node_logs(find_log_directories([tmp_path]), walked)))]
+
+    assert look() == [("election", False), ("isr", False)]
+    assert look() == []
+    metadata_node(tmp_path, 2, records_of([TOPIC, partition()]))
+    assert look() == [("election", True)]
+    shutil.rmtree(tmp_path / "broker-2")
+    metadata_node(tmp_path, 2, records_of([TOPIC, partition(), change((0, ids(1)))]))
+    assert look() == [("isr", True)]
+
+
+def test_a_tail_that_was_cut_and_written_anew_is_read_anew(tmp_path):
+    replay, walked = Replay("c"), {}
+    metadata_node(tmp_path, 1, records_of([TOPIC, partition(), change((0, ids(1)))]))
+    assert len(rows_of(replay.read(node_logs(find_log_directories([tmp_path]), walked)))) == 2
+    shutil.rmtree(tmp_path / "broker-1")
+    metadata_node(tmp_path, 1, [*records_of([TOPIC, partition()]), (2, change((0, ids(2))))], quorum_epoch=2)
+    again = replay.read(node_logs(find_log_directories([tmp_path]), walked))
+    assert [row[4] for row in rows_of(again)] == [[1, 2], [2]]
 
 
 def test_a_folder_without_a_metadata_log_and_replicas_is_wrong_usage(tmp_path):
