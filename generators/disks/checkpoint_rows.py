@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow as pa
 from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
 from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.events.source_state import PartitionStates
-from generators.disks.checkpoints import HIGH_WATERMARKS, LEADER_EPOCHS, Offsets, Place
+from generators.disks.checkpoints import HIGH_WATERMARKS, Offsets, Place
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.segments import log_end
@@ -25,6 +25,10 @@ STOPPED_S = 3 * INTERVAL_S
 """A checkpoint that is not rewritten for so long is of a broker that is down, or of a directory that fails."""
 
 
+Entries = tuple[tuple[int, int], ...]
+"""Leader epochs, and the offset at or below which each began."""
+
+
 class ReplicaFiles(NamedTuple):
     """What the files of one replica say; None is not known.
 
@@ -34,7 +38,7 @@ class ReplicaFiles(NamedTuple):
     topic_id: str | None
     hw: int | None
     leo: int | None
-    entries: tuple[tuple[int, int], ...]
+    entries: Entries
 
     @property
     def epoch(self) -> int | None:
@@ -54,6 +58,8 @@ class BrokerCheckpoints:
     told: dict[str, tuple[float, bool]] = field(default_factory=dict)
     """By directory when the checkpoint told last was written (epoch seconds), and whether the broker was stopped."""
     problems: list[str] = field(default_factory=list)
+    _unchanged: dict[Path, tuple[tuple[float, float], str | None, Entries]] = field(default_factory=dict)
+    """By directory of a partition when its files were written, its topic id and its epochs."""
 
     def rows(self, directories: Sequence[LogDirectory], cluster: str, source: str, now: float) -> pa.Table:
         """Rows of replicas whose files say something else than before, in the order of their times."""
@@ -117,9 +123,12 @@ class BrokerCheckpoints:
         self, directory: LogDirectory, partition: PartitionDirectory, checkpoint: Offsets, *, stopped: bool
     ) -> ReplicaFiles:
         hw, leo = directory.high_watermark(partition), None
-        entries = tuple(partition.leader_epochs())
-        epochs = partition.path / LEADER_EPOCHS
-        if hw is not None and os.path.lexists(epochs) and os.lstat(epochs).st_mtime > checkpoint.written:
+        stamp = partition.made, partition.epochs_written
+        unchanged = self._unchanged.get(partition.path)
+        if unchanged is None or unchanged[0] != stamp:
+            unchanged = stamp, partition.topic_id, tuple(partition.leader_epochs())
+            self._unchanged[partition.path] = unchanged
+        if partition.epochs_written > checkpoint.written:
             hw = None  # of the epochs before or after: the next checkpoint tells
         if stopped:
             leo = log_end(partition.path)
@@ -127,7 +136,7 @@ class BrokerCheckpoints:
                 words = f"its checkpoint has a high watermark of {hw}, its log ends at {leo}: damaged, or cut"
                 self.problems.append(f"{directory.name}: {partition.path.name}: {words}")
                 hw = None
-        return ReplicaFiles(partition.topic_id, hw, leo, entries)
+        return ReplicaFiles(unchanged[1], hw, leo, unchanged[2])
 
 
 def _checkpoint(directory: LogDirectory) -> Offsets:

@@ -34,13 +34,15 @@ def read_offsets(path: Path) -> Offsets:
     """A checkpoint of offsets: `topic partition offset` on each line. Raises Unreadable, with the first bad line."""
     rows, written = _rows(path, 3)
     offsets: dict[Place, int] = {}
+    named: set[str] = set()
     for number, (topic, partition, offset) in enumerate(rows, 3):
-        if not TOPIC.fullmatch(topic):
+        if topic not in named and not TOPIC.fullmatch(topic):
             raise Unreadable(path, f"line {number}: {topic!r} is no name of a topic")
         place = topic, _number(path, number, partition, (1 << 31) - 1)
         if place in offsets:
             raise Unreadable(path, f"line {number}: {topic}-{partition} a second time")
         offsets[place] = _number(path, number, offset)
+        named.add(topic)
     return Offsets(offsets, written)
 
 

@@ -51,11 +51,15 @@ class PartitionDirectory:
         path = self.path / "partition.metadata"
         return read_properties(path).get("topic_id") if os.path.lexists(path) else None
 
-    @property
+    @cached_property
     def made(self) -> float:
         """When partition.metadata was written (epoch seconds), which is never rewritten; 0 without it."""
-        path = self.path / "partition.metadata"
-        return os.lstat(path).st_mtime if os.path.lexists(path) else 0.0
+        return _written(f"{self.path}/partition.metadata")
+
+    @cached_property
+    def epochs_written(self) -> float:
+        """When leader-epoch-checkpoint was written (epoch seconds); 0 without it."""
+        return _written(f"{self.path}/{LEADER_EPOCHS}")
 
     def leader_epochs(self) -> list[tuple[int, int]]:
         """Entries (epoch, start offset) of its leader-epoch-checkpoint; none without the file. Raises Unreadable."""
@@ -142,6 +146,13 @@ def read_log_directory(path: Path) -> LogDirectory:
                 directory.partitions.append(PartitionDirectory(Path(entry.path), place, match[3]))
     directory.partitions.sort(key=lambda one: (one.place, one.path.name))
     return directory
+
+
+def _written(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _log_folders(path: Path, depth: int) -> Iterator[Path]:

@@ -11,6 +11,8 @@ from generators.disks.batches import CONTROL, CRC_TABLES, TRANSACTIONAL, crc32c
 from generators.disks.directories import find_log_directories
 
 RECORDED = Path(__file__).parents[2] / "disks" / "recordings"
+VERSIONS = ("3.9", "4.1", "4.4")
+"""Kafka's versions that were recorded."""
 TS = 1_790_000_000_000
 
 

@@ -15,6 +15,7 @@ from pipelines.lake.lake import Lake
 from schemas import audits
 from tests.unit.disks.disk_files import (
     TS,
+    VERSIONS,
     batch,
     directory,
     findings_of,
@@ -47,8 +48,9 @@ def cuts(data):
     )
 
 
-def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_path):
-    recorded(tmp_path)
+@pytest.mark.parametrize("version", ["3.9", "4.1"])
+def test_a_real_unclean_election_is_told_with_what_the_old_leader_then_cut(tmp_path, version):
+    recorded(tmp_path, f"unclean_election_{version}")
     old, new = cuts(tmp_path / "data")
     assert (old.broker_id, old.from_offset, old.to_offset, old.severity) == (1, 120, 300, "critical")
     assert "following broker 2 it cuts 120..299 (180 offsets, 180 of them below its high watermark 300)" in old.detail
@@ -68,7 +70,7 @@ def test_what_is_cut_where_the_old_leader_is_elected_again_is_told_too(tmp_path)
     assert after == {"1": 300, "2": 300}
 
 
-@pytest.mark.parametrize("version", ["4.1", "4.4"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path, version):
     recorded(tmp_path, f"unclean_election_{version}")
     findings = findings_of(tmp_path / "data")

@@ -8,7 +8,7 @@ import pytest
 from generators.disks import segments
 from generators.disks.batches import FAULTS, HEADER, WHOLE
 from generators.disks.segments import Segment, WalkEnd, blocks
-from tests.unit.disks.disk_files import batch, checksum, recorded
+from tests.unit.disks.disk_files import VERSIONS, batch, checksum, recorded
 
 PRINTED = re.compile(
     r"baseOffset: (\d+) lastOffset: (\d+) count: (\d+) baseSequence: (-?\d+) lastSequence: -?\d+ producerId: (-?\d+) "
@@ -30,7 +30,7 @@ def printed(folder, dumps):
     path, rows = None, {}
     for line in (line for dump in dumps for line in dump.read_text().splitlines()):
         if line.startswith("Dumping "):
-            path = folder / line.removeprefix("Dumping ").split("/s41rec/")[1]
+            path = folder / "data" / line.split("/data/")[1]
             rows[path] = []
         elif match := PRINTED.match(line):
             *numbers, position, ts, size, magic, crc = (*match.groups()[:7], *match.groups()[9:])
@@ -38,7 +38,7 @@ def printed(folder, dumps):
     return rows
 
 
-@pytest.mark.parametrize("version", ["4.1", "4.4"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_headers_are_those_that_kafkas_own_tool_prints(tmp_path, version):
     recorded(tmp_path, f"unclean_election_{version}")
     rows = printed(tmp_path, sorted((tmp_path / "dumps").iterdir()))

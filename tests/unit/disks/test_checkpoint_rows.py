@@ -13,7 +13,7 @@ from generators.disks.ingest import ingest_disk
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.replication import Rules, replay
-from tests.unit.disks.disk_files import TS, batch, directory, offsets, partition, recorded
+from tests.unit.disks.disk_files import TS, VERSIONS, batch, directory, offsets, partition, recorded
 from tests.unit.disks.test_metadata_log import TOPIC, change, ids, metadata_node, text
 from tests.unit.disks.test_metadata_log import partition as partition_record
 
@@ -33,7 +33,7 @@ def told(folder, lake, **options):
     return read_events(str(lake))
 
 
-@pytest.mark.parametrize("version", ["3.9", "4.1", "4.4"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_disks_alone_show_what_a_real_unclean_election_lost(tmp_path, version):
     """Broker 1 had 300 records committed, broker 2 began with 120 of them. Of every other topic nothing was lost."""
     events = told(recorded(tmp_path, f"unclean_election_{version}") / "data", tmp_path / "lake")

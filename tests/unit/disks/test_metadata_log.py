@@ -18,7 +18,7 @@ from generators.disks.metadata_rows import SOURCE, Replay, read_rows
 from generators.disks.records import Damaged
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events
-from tests.unit.disks.disk_files import batch, directory, record, recorded
+from tests.unit.disks.disk_files import VERSIONS, batch, directory, record, recorded
 
 DUMPED = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*? payload: (\{.*\})$")
 COMPARED = ["ts", "event_type", "topic", "topic_id", "partition", "leader_id", "leader_epoch", "partition_epoch", "isr",
@@ -29,7 +29,7 @@ def nodes(*paths):
     return node_logs(find_log_directories(list(paths)))
 
 
-@pytest.mark.parametrize("version", ["4.1", "4.4"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_records_are_those_that_kafkas_own_tool_prints(tmp_path, version):
     recorded(tmp_path, f"unclean_election_{version}")
     for node in nodes(tmp_path / "data"):
@@ -40,23 +40,26 @@ def test_records_are_those_that_kafkas_own_tool_prints(tmp_path, version):
         assert {one.offset: one.ts for one in read} == {offset: ts for offset, (ts, _) in expected.items()}
         decoded = {one.offset: decode(one.value) for one in read}
         known = {offset: found for offset, found in decoded.items() if found}
-        assert len(known) > 50
+        assert len(known) >= 50
         for offset, (name, data) in known.items():
             assert (name, data) == (expected[offset][1]["type"], expected[offset][1]["data"])
 
 
-def test_rows_are_those_of_the_printed_log(tmp_path):
-    recorded(tmp_path)
-    found = read_rows(nodes(tmp_path / "data"), "c").rows
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_are_those_of_the_printed_log(tmp_path, version):
+    """The timeline of ISRs and leaders is that of Kafka's own tool, of the longest of the three copies."""
+    recorded(tmp_path, f"unclean_election_{version}")
+    copies = nodes(tmp_path / "data")
+    found = read_rows(copies, "c").rows
     (tmp_path / "printed").mkdir()
-    shutil.copy(tmp_path / "dumps" / "metadata-3.txt", tmp_path / "printed" / "metadata.dump")
+    name = f"metadata-{longest(copies).directory.broker_id}.txt"
+    shutil.copy(tmp_path / "dumps" / name, tmp_path / "printed" / "metadata.dump")
     printed = read_logs([tmp_path / "printed"], "c")
     printed = printed.filter(pc.not_equal(printed["event_type"], "progress"))
     assert found.select(COMPARED).to_pylist() == printed.select(COMPARED).to_pylist()
     elections = [row for row in found.to_pylist() if row["event_type"] == "election" and row["topic"] == "orders"]
-    assert [(row["leader_id"], row["leader_epoch"], row["unclean"]) for row in elections] == [
-        (1, 0, False), (2, 1, True), (-1, 2, None)
-    ]  # fmt: skip
+    led = [(row["leader_id"], row["unclean"]) for row in elections if row["leader_id"] >= 0]
+    assert led == [(1, False), (2, True)]
 
 
 def test_the_end_of_the_log_is_not_committed(tmp_path):
