@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipelines.verdict.sources import LEADERSHIPS
+from pipelines.verdict.sources import LEADERSHIPS, STATES
 from schemas import (
     brokers,
     cluster_minute,
@@ -58,7 +58,7 @@ PARTS = {
             *PLACE, "ar", "assignments", "isr", "out_of_sync", "under_min_isr", "offline", "level", "last_event_ts",
         )
     ),
-    "brokers": _rows(brokers, ("cluster", "broker_id", "state", "state_ts", "quorum", "quorum_since", "ts")),
+    "brokers": _rows(brokers, (*STATES, "ts")),
     # For how long there are rows of silver.
     "minutes": _rows(cluster_minute, ("cluster", "minute")),
     "leaderships": _rows(

@@ -168,7 +168,12 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     )
     known = clocks.keys() | bronze.clusters
     blind = tables.attempt(
-        brokers.TABLE, ("blind_watchers",), lambda: _blind_watchers(lake, known, sources, now), list[dict[str, Any]]()
+        brokers.TABLE,
+        ("blind_watchers",),
+        lambda: _blind_watchers(
+            lake.read(brokers.TABLE, states.schema) if "brokers" in tables.unread else states, known, sources, now
+        ),
+        list[dict[str, Any]](),
     )
     found = evidence_of(
         **{name: since(name, history.silver_s) for name in ("min_isr", "disagreements", "isr", "sync", "gaps")},
@@ -241,12 +246,12 @@ def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
     return [row for row in each if not by_watcher(row["detail"])] + ends
 
 
-def _blind_watchers(lake: Lake, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
+def _blind_watchers(states: pa.Table, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
     """The clusters of which watchers see nothing, since when, and why; a drain makes none of them see again."""
-    limits = Limits()
+    limits, rows = Limits(), states.sort_by([("cluster", "ascending"), ("broker_id", "ascending")]).to_pylist()
     records = (
         ClusterRecord(cluster, **vars(of) | {"closed": None})
-        for cluster, of in sorted(reports_of(lake, known, sources).items())
+        for cluster, of in sorted(reports_of(rows, known, sources).items())
     )
     found = {one.cluster: blind_since(told_by_logs(one, limits, now), limits, now) for one in records}
     return [{"cluster": c, "since": blind[0], "words": cut_off(*blind)} for c, blind in found.items() if blind]

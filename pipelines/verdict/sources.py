@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import groupby
@@ -31,6 +31,8 @@ AHEAD = timedelta(minutes=1)
 """Clocks of hosts may be so far ahead."""
 DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
 """States, as logs tell them, in which a broker leads nothing for long; the last one is of lakes of before."""
+STATES = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witness", "quorum", "quorum_since")
+"""The columns of gold/brokers that tell how brokers and controllers are."""
 LEADERSHIPS = ("leader", "follower", "election")
 """Events that say who leads a partition."""
 HEARD_S = 600
@@ -206,15 +208,21 @@ class Reports:
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
     """What was reported of these clusters by `now` (wall clock)."""
-    return reports_of(lake, clusters, progress_now(lake, bronze, now))
+    found = reports_of(_broker_rows(lake), clusters, progress_now(lake, bronze, now))
+    for wait in _recorded(lake).waits:
+        if wait.cluster in found:
+            found[wait.cluster].waits[wait.rule] = wait
+    return found
 
 
-def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[str, Reports]:
-    """What was reported of these clusters. Who was unregistered after its last report is no source any more."""
+def reports_of(broker_rows: Iterable[Row], clusters: Collection[str], seen: Progress) -> dict[str, Reports]:
+    """What was reported of these clusters; `broker_rows`: those of gold/brokers in the order of clusters.
+
+    Who was unregistered after its last report is no source any more.
+    """
     found: dict[str, Reports] = defaultdict(Reports)
-    table = lake.find(brokers.TABLE)
     gone: dict[tuple[str, int], int] = {}
-    for cluster, of in groupby([] if table is None else _broker_rows(table), key=lambda row: str(row["cluster"])):
+    for cluster, of in groupby(broker_rows, key=lambda row: str(row["cluster"])):
         rows, answers = list(of), {one.broker_id: one.answers for one in seen.heard if one.cluster == cluster}
         for row in rows:
             if row["state"] in DOWN and row["state_ts"] is not None:
@@ -234,16 +242,16 @@ def reports_of(lake: Lake, clusters: Collection[str], seen: Progress) -> dict[st
         if gone.get((one.cluster, one.broker_id), -1) < one.reported_to:
             source = Source(one.source_id, one.broker_id, moment(one.reported_to), one.level, one.holds_s)
             found[one.cluster].sources.append(source)
-    for wait in _recorded(lake).waits:
-        found[wait.cluster].waits[wait.rule] = wait
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
     return defaultdict(Reports, {name: found[name] for name in clusters})
 
 
-def _broker_rows(table: DeltaTable) -> list[Row]:
+def _broker_rows(lake: Lake) -> list[Row]:
     """The brokers as `run` has them, in the order of clusters; columns that a lake of before lacks are null."""
+    table = lake.find(brokers.TABLE)
+    if table is None:
+        return []
     there = {column.name for column in table.schema().fields}
-    names = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witness", "quorum", "quorum_since")
-    columns = ", ".join(name if name in there else f"NULL AS {name}" for name in names)
+    columns = ", ".join(name if name in there else f"NULL AS {name}" for name in STATES)
     return query(table, f"SELECT {columns} FROM t ORDER BY cluster, broker_id")

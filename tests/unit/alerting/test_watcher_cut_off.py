@@ -79,3 +79,11 @@ def test_a_watcher_that_sees_nothing_of_two_clusters_is_one_incident_of_hwmark(l
     assert (incident.cluster, incident.cause, len(incident.firing)) == ("", "watcher_cut_off", 2)
     assert incident.summary.startswith("WATCHER CUT OFF hwmark: ")
     assert "c" in incident.summary.split(": ")[1]
+
+
+def test_an_evaluation_reads_gold_of_brokers_once(lake, monkeypatch):
+    put(lake, brokers, no_counts("c", 1, ts=at(60)))
+    opened, find = [], Lake.find
+    monkeypatch.setattr(Lake, "find", lambda place, table: opened.append(place.path(table)) or find(place, table))
+    told(lake, 60, 0)
+    assert opened.count("gold/brokers") == 1
