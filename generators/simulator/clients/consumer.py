@@ -27,13 +27,15 @@ class Cluster(Protocol):
 class Consumer:
     """One consumer of one partition. `processed` has what all its processes have processed, in order.
 
+    `nearest`: the follower that it fetches from instead of the leader (KIP-392), whose own HW bounds what it sees.
     `commits_first`: it commits before it processes (at most once), else after (at least once). `reset` is
     auto.offset.reset: where it continues when its position is not in the log, `earliest` or `latest`.
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, partition: int, commits_first: bool = False, reset: str = "earliest"
-    ) -> None:
+        self, cluster: Cluster, topic: str, partition: int, commits_first: bool = False, reset: str = "earliest",
+        nearest: int | None = None,
+    ) -> None:  # fmt: skip
         if reset not in ("earliest", "latest"):
             raise ValueError(f"reset={reset!r}: give 'earliest' or 'latest'")
         self.processed: list[Record] = []
@@ -42,13 +44,14 @@ class Consumer:
         self._place = topic, partition
         self._commits_first = commits_first
         self._reset = reset
+        self.nearest = nearest
 
     def poll(self, most: int = 500) -> list[Record]:
         """The next records, none at or above the HW (which is the last stable offset: there are no transactions)."""
         leader = self._cluster.leader(*self._place)
         if leader is None:
             return []
-        replica = self._cluster.replica(*self._place, leader)
+        replica = self._cluster.replica(*self._place, leader if self.nearest is None else self.nearest)
         if not replica.log.start <= self.position <= replica.log.leo:
             self.position = replica.log.start if self._reset == "earliest" else replica.hw
         found = [r for r in records(replica.log.read(self.position, most)) if r.offset < replica.hw][:most]

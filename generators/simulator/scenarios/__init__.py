@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from generators.simulator.scenarios import (
     acknowledgements,
+    consumers,
     elections,
     failures,
     files,
@@ -14,7 +15,7 @@ from generators.simulator.scenarios import (
     partitioning,
     truncation,
 )
-from generators.simulator.scenarios.outcome import Performance, Scenario, play
+from generators.simulator.scenarios.outcome import SYSTEMS, Performance, Scenario, play
 
 _MODULES = (
     high_watermark,
@@ -26,6 +27,7 @@ _MODULES = (
     files,
     partitioning,
     guarantees,
+    consumers,
     majority,
 )
 
@@ -36,4 +38,4 @@ SCENARIOS: dict[str, Scenario] = {
     )
 }
 
-__all__ = ["SCENARIOS", "Performance", "Scenario", "play"]
+__all__ = ["SCENARIOS", "SYSTEMS", "Performance", "Scenario", "play"]

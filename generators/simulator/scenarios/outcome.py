@@ -13,6 +13,9 @@ from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import PARTITION
 from generators.simulator.scenarios.narrative import Act, Narrative, Watch
 
+SYSTEMS = 20
+"""Systems that scenarios show, some more than one of them."""
+
 
 class Scenario(NamedTuple):
     """`script` moves clusters and returns the result in one sentence, computed from what it did."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from generators.simulator.clients import load
 from generators.simulator.faults.chance import DRAWS
 from generators.simulator.faults.script import SHAPES, usage
-from generators.simulator.scenarios import SCENARIOS, Performance, Scenario, play
+from generators.simulator.scenarios import SCENARIOS, SYSTEMS, Performance, Scenario, play
 from generators.simulator.scenarios.explain import lines
 from pipelines.commands.simulate.run import watch
 from pipelines.commands.simulate.sinks import Sink
@@ -63,7 +63,7 @@ def explained(played: PlayedScenario, steps: bool) -> Iterator[str]:
     """The scenario as text: all its steps, or only what came out."""
     performance = played.performance
     scenario = performance.scenario
-    yield f"{scenario.name} ({scenario.system} of {len(SCENARIOS)}): {scenario.purpose}"
+    yield f"{scenario.name} ({scenario.system} of {SYSTEMS}): {scenario.purpose}"
     yield ""
     yield from lines(performance.acts, performance.result, steps)
 
