@@ -90,9 +90,16 @@ def partition_audits(
     done = 0
     for k, place in enumerate(sorted(replicas), 1):
         size = sizes[place[0]] if deep else 0
-        logs = [read_replica(directory, one, live=live, partitions=size) for directory, one in replicas[place]]
+
+        def count(read: int, at: str = f"{place[0]}-{place[1]}, {k:,} of {len(replicas):,} partitions") -> None:
+            nonlocal done
+            done += read
+            if on_progress:
+                on_progress(f"{at}, {done / 1e6:,.0f} MB")
+
+        logs = [
+            read_replica(directory, one, live=live, partitions=size, on_bytes=count)
+            for directory, one in replicas[place]
+        ]
         compare(logs)
-        done += sum(log.bytes for log in logs)
-        if on_progress:
-            on_progress(f"{k:,} of {len(replicas):,} partitions, {done / 1e6:,.0f} MB")
         yield PartitionAudit(place, logs, [finding for log in logs for finding in log.findings])

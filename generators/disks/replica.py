@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -95,11 +96,16 @@ class ReplicaLog:
 
 
 def read_replica(
-    directory: LogDirectory, source: PartitionDirectory, *, live: bool = False, partitions: int = 0
+    directory: LogDirectory,
+    source: PartitionDirectory,
+    *,
+    live: bool = False,
+    partitions: int = 0,
+    on_bytes: Callable[[int], None] = lambda size: None,
 ) -> ReplicaLog:
     """Walk over all segments of a replica, over the records of a topic of so many `partitions`, too, if it is given.
 
-    What cannot be read is a finding.
+    What cannot be read is a finding. `on_bytes` is called with the size of each piece that was read.
     """
     log = ReplicaLog(directory, source, live, partitions)
     log.producers.floor = log.cleaned_to or 0
@@ -108,7 +114,7 @@ def read_replica(
         files = [segment for segment in segments(source.path) if not segment.deleted]
         log.start = log.end = files[0].base if files else 0
         for k, segment in enumerate(files):
-            _read_segment(log, segment, kept, newest=k == len(files) - 1)
+            _read_segment(log, segment, kept, on_bytes, newest=k == len(files) - 1)
     except (Unreadable, OSError) as error:
         log.add("unreadable", Severity.UNKNOWN, str(error))
     log.keys = np.concatenate(kept) if kept else log.keys
@@ -118,11 +124,14 @@ def read_replica(
     return log
 
 
-def _read_segment(log: ReplicaLog, segment: Segment, kept: list[Array], *, newest: bool) -> None:
+def _read_segment(
+    log: ReplicaLog, segment: Segment, kept: list[Array], on_bytes: Callable[[int], None], *, newest: bool
+) -> None:
     walk_end, faults, gaps = WalkEnd(), Counter[int](), []
     index, entries = _Index(log, segment), 0
     log.end = max(log.end, segment.base)
     for block, data in blocks(segment, walk_end):
+        on_bytes(len(data))
         faults.update(block["fault"][block["fault"] != WHOLE].tolist())
         _name_faults(log, segment, block)
         whole = block[block["fault"] == WHOLE]

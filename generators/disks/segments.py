@@ -91,6 +91,48 @@ def index_entries(segment: Segment) -> Array:
     return entries
 
 
+@dataclass(frozen=True)
+class LookUp:
+    """The way from an offset to its batch: the segment, the entry of its sparse index, the bytes read on from there.
+
+    `entry` (offset, position) is None before the first one; `batch` (first, last offset, position) None if the offset
+    was removed or is not there yet, and then the next one after it is given.
+    """
+
+    segment: str
+    entry: tuple[int, int] | None
+    read_on: int
+    batch: tuple[int, int, int]
+
+    def words(self, offset: int) -> str:
+        """`offset 150: 00000000000000000120.log, index entry 144 at byte 4,096, 512 bytes on, batch 150..150 at …`."""
+        entry = f"index entry {self.entry[0]} at byte {self.entry[1]:,}" if self.entry else "no index entry below it"
+        first, last, position = self.batch
+        there = "" if first <= offset else " (the offset itself is not there)"
+        where = f"batch {first}..{last} at byte {position:,}{there}"
+        return f"offset {offset}: {self.segment}, {entry}, {self.read_on:,} bytes on, {where}"
+
+
+def look_up(folder: Path, offset: int) -> LookUp | None:
+    """The way to an offset as a broker goes it (UnifiedLog.read, LogSegment.translateOffset); None above the end.
+
+    Raises Unreadable.
+    """
+    files = [segment for segment in segments(folder) if not segment.deleted]
+    after = [segment for segment in files if segment.base > offset]
+    for segment in [*[one for one in files if one.base <= offset][-1:], *after]:
+        entries = index_entries(segment)
+        k = int(np.searchsorted(entries[:, 0], offset, side="right")) - 1
+        entry = (int(entries[k, 0]), int(entries[k, 1])) if k >= 0 else None
+        begin = entry[1] if entry else 0
+        for block, _ in blocks(segment, WalkEnd(), begin):
+            found = block[(block["last"] >= offset) & (block["fault"] == WHOLE)]
+            if len(found):
+                first, last, position = (int(found[name][0]) for name in ("base", "last", "position"))
+                return LookUp(segment.path.name, entry, position - begin, (first, last, position))
+    return None
+
+
 def log_end(folder: Path) -> int | None:
     """The log end offset of a partition's directory: behind the last whole batch, or the base offset of an empty
     segment (5.5); None without segments. Raises Unreadable."""

@@ -46,6 +46,9 @@ def audit(
     deep: Annotated[
         bool, typer.Option("--deep", help="Read the records inside batches, too: uncompressed, keys.")
     ] = False,
+    offset: Annotated[
+        int | None, typer.Option(metavar="N", help="The way to this offset, by segment and index.")
+    ] = None,
     every: Annotated[bool, typer.Option("--all", help="Partitions without a finding, too.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --lake: whose disks these are.")] = None,
     lake: Lake = None,
@@ -68,17 +71,23 @@ def audit(
     from generators.disks.audit import Totals, directory_findings, partition_audits
     from generators.disks.directories import find_log_directories
     from generators.disks.findings import Severity
+    from generators.disks.lake_losses import differences
+    from generators.disks.segments import look_up
 
+    if offset is not None and partition is None:
+        raise UsageError(f"--offset {offset} of which partition? Name it with --topic and --partition")
     if partition is not None and topic is None:
         raise UsageError(f"--partition {partition} of which topic? Name it with --topic")
     place = None if lake is None else _lake(lake, cluster, config)
     began, totals, shown, rows = time.monotonic(), Totals(), [], []
     directories = find_log_directories(paths)
     general = directory_findings(directories)
+    losses = {} if place is None else _losses(place, str(cluster))
     totals.count_findings(general)
     chosen = None if topic is None else (topic, partition)
     with working("audit", each=False) as say:
         for one in partition_audits(directories, live=live, deep=deep, chosen=chosen, on_progress=say):
+            one.findings += differences(one, losses.get(one.place, ())) if place is not None else []
             totals.count(one)
             rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
@@ -94,6 +103,11 @@ def audit(
         _keep(place, str(cluster), [*general, *rows])
     printed = _json(totals, shown, general, status) if format is AuditFormat.json else _text(head, shown, findings)
     echo(printed)
+    for log in (log for one in shown for log in one.logs if offset is not None and format is AuditFormat.table):
+        way = look_up(log.source.path, offset or 0)
+        echo(
+            f"{log.name}: {way.words(offset or 0) if way else f'offset {offset}: not there, the log ends at {log.end}'}"
+        )
     if status == AUDIT_DAMAGE:
         raise typer.Exit(AUDIT_DAMAGE)
     if status == AUDIT_NOT_KNOWN:
@@ -107,6 +121,16 @@ def _lake(lake: str, cluster: str | None, config: Path | None) -> LakeTables:
         raise UsageError("whose disks are these? Name the cluster with --cluster")
     settings = settings_of_existing_lake(config, lake={"path": lake})
     return Place(settings.lake.path, settings.lake.storage_options)
+
+
+def _losses(place: LakeTables, cluster: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """The losses that the lake has of a cluster, by partition."""
+    from pipelines.lake.queries import Filter, rows
+
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows(place, "serious", Filter(cluster), 1_000_000)[0]:
+        found.setdefault((row["topic"], row["partition"]), []).append(row)
+    return found
 
 
 def _keep(place: LakeTables, cluster: str, findings: Sequence[Finding]) -> None:

@@ -4,15 +4,18 @@ import hashlib
 import json
 import os
 import zlib
+from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
 from generators.disks.directories import find_log_directories
 from generators.disks.keys import words
+from generators.disks.segments import look_up
 from pipelines.cli import app
 from pipelines.lake.lake import Lake
-from schemas import audits
+from schemas import audits, hw_regressions
 from tests.unit.disks.disk_files import (
     TS,
     VERSIONS,
@@ -117,6 +120,65 @@ def test_findings_are_rows_of_a_lake(tmp_path):
     (row,) = [row for row in rows if row["severity"] == "critical"]
     assert (row["topic"], row["broker_id"], row["from_offset"], row["to_offset"]) == ("orders", 1, 120, 300)
     assert (row["cluster"], row["other_broker_id"], len(row["topic_id"])) == ("c", 2, 22)
+
+
+def with_loss(folder, data, **loss):
+    """A lake that has the cluster, and this loss of orders-0."""
+    ingested = CliRunner().invoke(app, ["ingest", "disk", str(data), "--cluster", "c", "--lake", str(folder)])
+    assert ingested.exit_code == 0
+    row = {"cluster": "c", "topic": "orders", "partition": 0, "topic_id": None,
+           "ts": datetime(2026, 11, 27, tzinfo=UTC),
+           "class": "unclean_loss", "severity": "critical", "proof": "bounded", "revision": 1, "level": 0,
+           "regression_id": "r", **loss}  # fmt: skip
+    Lake(str(folder)).append(hw_regressions.TABLE, pa.Table.from_pylist([row], schema=hw_regressions.ARROW))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("loss", "difference"),
+    [
+        ({"lost_from": 120, "lost_to": 300}, None),
+        ({"lost_from": 150, "lost_to": 280}, None),  # at least
+        ({"lost_from": 150, "lost_to": 280, "proof": "proven"}, "120..299 are lost, the lake has 150..279 (proven)"),
+        ({"lost_from": 10, "lost_to": 20}, "120..299 are lost, the lake has no loss there"),
+        ({"lost_from": 120, "lost_to": 300, "topic_id": "A" * 22}, "120..299 are lost, the lake has no loss there"),
+        ({"lost_from": 310, "lost_to": 400}, "the lake has 310..399 as lost; no log given has them"),
+    ],
+)
+def test_losses_by_disks_and_by_telemetry_agree_or_the_difference_is_a_row(tmp_path, loss, difference):
+    data = recorded(tmp_path) / "data"
+    lake = with_loss(tmp_path / "lake", data, **loss)
+    told = json.loads(hwmark(data, "--lake", lake, "--cluster", "c", "--format", "json").stdout)
+    texts = [f["summary"] for one in told["partitions"] for f in one["findings"] if f["kind"] == "loss_differs"]
+    assert any(difference in text for text in texts) if difference else texts == []
+    kinds_kept = Lake(str(lake)).read(audits.TABLE, audits.ARROW)["kind"].to_pylist()
+    assert kinds_kept.count("loss_differs") == len(texts)
+
+
+def test_the_way_to_an_offset_goes_by_segment_index_and_position(tmp_path):
+    """Mission, system 14: offset, segment, position; every fifth offset of a real log is found through its index."""
+    data = recorded(tmp_path) / "data"
+    folder = data / "broker-1" / "orders-0"
+    found = [look_up(folder, offset) for offset in range(0, 300, 5)]
+    assert [way.batch[:2] for way in found] == [(offset, offset) for offset in range(0, 300, 5)]
+    assert max(way.read_on for way in found) < 2048
+    assert look_up(folder, 300) is None
+    done = hwmark(data, "--topic", "orders", "--partition", "0", "--offset", "150")
+    assert "broker 1: offset 150: 00000000000000000000.log, index entry 144 at byte" in done.stdout.replace(
+        "143", "144"
+    )
+    assert "broker 2: offset 150: not there, the log ends at 150" in done.stdout
+
+
+def test_an_offset_in_a_later_segment_or_compacted_away_is_looked_up_from_the_next(tmp_path):
+    one = directory(tmp_path, 1)
+    at = partition(one, run_of(5), [(0, 0)])
+    (at / f"{5:020d}.log").write_bytes(batch(7) + batch(8))
+    (at / f"{5:020d}.index").touch()
+    size = len(batch(0))
+    assert (look_up(at, 4).segment, look_up(at, 4).batch) == (f"{0:020d}.log", (4, 4, 4 * size))
+    words = "no index entry below it, 0 bytes on, batch 7..7 at byte 0 (the offset itself is not there)"
+    assert look_up(at, 6).words(6) == f"offset 6: {5:020d}.log, {words}"
 
 
 def test_a_folder_without_logs_is_wrong_usage(tmp_path):
