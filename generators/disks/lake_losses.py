@@ -27,7 +27,7 @@ def lost_by_disks(audit: PartitionAudit) -> dict[tuple[int, int], ReplicaLog]:
 
 
 def differences(audit: PartitionAudit, losses: Sequence[Row]) -> Iterator[Finding]:
-    """What only the disks show, or only the lake: `losses` are rows of the partition in silver/hw_regressions.
+    """Findings on offsets that only the disks show as lost, or only the lake; `losses`: rows of silver/hw_regressions.
 
     A loss of the lake that is a bound ("at least") agrees with a wider one of disks.
     """

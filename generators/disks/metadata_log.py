@@ -175,7 +175,8 @@ def _voters_record(reader: Reader) -> set[int]:
         for _ in range(reader.unsigned() - 1):
             reader.take(reader.unsigned() - 1)
             reader.take(reader.unsigned() - 1)
-            reader.take(2 + reader.unsigned())
+            reader.take(2)
+            reader.take(reader.unsigned())
         reader.take(4)
         reader.take(reader.unsigned() + reader.unsigned())
     return found
@@ -210,12 +211,15 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
 
     By a complete snapshot of the same lineage, or by a majority of the voters that have a record of an epoch and are in
     that epoch, or if the logs of all voters are given and none has a later epoch. What a later leader copied to a
-    majority is not committed by their number.
+    majority is not committed by their number. What the logs of all voters have no later leader can lack, whichever of
+    them it will be: copies of a cluster that was stopped end in epochs of which few nodes have a record.
     """
     chosen = longest(nodes)
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
     voters = chosen.voters
     present = {node.directory.broker_id: node for node in nodes if node.directory.broker_id in voters}
+    if voters and len(present) == len(voters):
+        bound = max(bound, min(agreed_end(node, chosen) for node in present.values()))
     for epoch, start in zip(chosen.lineage.epochs, chosen.lineage.starts, strict=True):
         newest = max(node.lineage.epochs[-1:] for node in nodes) == (epoch,) and len(present) == len(voters)
         ends = [agreed_end(node, chosen) for node in present.values() if node.quorum_epoch == epoch or newest]

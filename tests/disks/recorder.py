@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
+import signal
 import sys
 import tarfile
 import time
@@ -21,7 +21,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from pipelines.local_kafka.cluster import Cluster
+from pipelines.local_kafka.cluster import CLUSTER_ID, Cluster
 from pipelines.local_kafka.jars import jars
 from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import version
@@ -174,6 +174,88 @@ class Recording:
             (dumps / f"segments-{node}.txt").write_text(self.cluster.java(jars(self.cluster.kafka.tools), arguments))
 
 
+class Faults(Recording):
+    """Faults by which nothing is lost: what disks show of them must be no loss.
+
+    A rolling restart, a leader that is frozen past its session, kills, a disk that is replaced, a topic that is deleted
+    and made again, all killed at once. `python -m tests.disks.recorder faults 4.1 FOLDER` makes it.
+    """
+
+    def play(self) -> None:
+        """All of it; nothing is left running."""
+        self._number = 0
+        try:
+            self._fill()
+            self._fail()
+        finally:
+            self.cluster.stop_all()
+        (self.folder / "clients.json").write_text(json.dumps({"written": self.written}))
+        self._keep("data")
+
+    def _fill(self) -> None:
+        cluster = self.cluster
+        cluster.start()
+        cluster.wait_until_up()
+        cluster.create_topic("safe", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], min_insync_replicas="2")
+        cluster.create_topic(
+            "compacted", [[1, 2, 3]], min_insync_replicas="2", cleanup_policy="compact", segment_ms="1000"
+        )
+        cluster.create_topic("again", [[1, 2]])
+        time.sleep(3)
+        self._more(30)
+        for generation in range(3):
+            self._write("compacted", range(10), "all", key=lambda k: f"a{k}", text=f"generation {generation}")
+            time.sleep(1.2)
+        self._write("again", range(20), "all")
+        self._delete("again")
+        time.sleep(2)
+        cluster.create_topic("again", [[2, 1]])
+        time.sleep(2)
+        self._write("again", range(5), "all")
+
+    def _fail(self) -> None:
+        cluster = self.cluster
+        for broker in cluster.brokers:
+            cluster.stop(broker)
+            self._more(5)
+            self._back(broker)
+        frozen = cluster.brokers[1].process
+        assert frozen is not None
+        frozen.send_signal(signal.SIGSTOP)
+        time.sleep(14)
+        self._more(10)
+        frozen.send_signal(signal.SIGCONT)
+        self._back()
+        for broker in (2, 3):
+            cluster.kill(broker)
+            time.sleep(8)
+            self._back(broker)
+        cluster.kill(3)
+        time.sleep(8)
+        shutil.rmtree(cluster.brokers[3].data)
+        properties = str(cluster.brokers[3].properties)
+        cluster.java(cluster.jars, ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", properties])
+        self._back(3)
+        for broker in cluster.brokers:
+            cluster.kill(broker)
+        time.sleep(2)
+        self._back(*cluster.brokers)
+        time.sleep(30)
+
+    def _back(self, *brokers: int) -> None:
+        if brokers:
+            self.cluster.start(*brokers)
+        self.cluster.wait_until_up()
+        whole = lambda: [sorted(isr) for _, isr in self.cluster.leaders_and_isrs("safe")] == [[1, 2, 3]] * 3  # noqa: E731
+        wait_until(whole, WITHIN_S, "all in sync")
+        self._more(5)
+
+    def _more(self, count: int) -> None:
+        for partition in range(3):
+            self._write("safe", range(self._number, self._number + count), "all", partition=partition)
+        self._number += count
+
+
 def pack(folder: Path, out: Path) -> None:
     """One small archive: without the preallocated index files of the metadata log, which nothing reads."""
 
@@ -189,8 +271,8 @@ def pack(folder: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    at = Path(sys.argv[2])
+    *kind, kafka, folder = sys.argv[1:]
+    at = Path(folder)
     at.mkdir(parents=True)
-    Recording(sys.argv[1], at).play()
-    pack(at, at.with_suffix(".tar.xz"))
-    subprocess.run(["ls", "-l", at.with_suffix(".tar.xz")], check=True)
+    (Faults if kind == ["faults"] else Recording)(kafka, at).play()
+    pack(at, at.with_name(f"{at.name}.tar.xz"))

@@ -1,4 +1,4 @@
-"""What consumers see: order within a partition only, a near replica up to its own HW, and everything at least once."""
+"""Consumers: order within a partition only, a near replica up to its own HW, and everything at least once."""
 
 from __future__ import annotations
 

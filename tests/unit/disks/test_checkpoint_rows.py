@@ -13,7 +13,8 @@ from generators.disks.ingest import ingest_disk
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.replication import Rules, replay
-from tests.unit.disks.disk_files import TS, VERSIONS, batch, directory, offsets, partition, recorded
+from tests.unit.disks.disk_files import TS, VERSIONS, batch, directory, findings_of, offsets, partition, recorded
+from tests.unit.disks.test_audit import fingerprint
 from tests.unit.disks.test_metadata_log import TOPIC, change, ids, metadata_node, text
 from tests.unit.disks.test_metadata_log import partition as partition_record
 
@@ -43,6 +44,17 @@ def test_disks_alone_show_what_a_real_unclean_election_lost(tmp_path, version):
     (row,) = [row for row in facts.hw_regressions.to_pylist() if row["severity"] == "critical"]
     assert (row["topic"], row["proof"], row["leader_id_before"], row["leader_id"]) == ("orders", "bounded", 1, 2)
     assert '"bound":"at_least"' in row["evidence"]
+
+
+def test_faults_that_lose_nothing_show_no_loss(tmp_path):
+    """A rolling restart, a frozen leader, kills, a disk replaced, a topic deleted and made again, all killed."""
+    data = recorded(tmp_path, "faults_4.1") / "data"
+    before = fingerprint(data)
+    events = told(data, tmp_path / "lake")
+    assert fingerprint(data) == before, "nothing below the directories is written"
+    found = losses(events)
+    assert [loss for loss in found if loss[1] == "critical" or loss[2] is not None] == []
+    assert [finding for finding in findings_of(data, deep=True) if finding.severity != "info"] == []
 
 
 def stamp(path, at_s):

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generators.brokerlogs.ingest import read_logs
-from generators.disks.batches import CONTROL, LEADER_CHANGE, SNAPSHOT_FOOTER
+from generators.disks.batches import CONTROL, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER
 from generators.disks.directories import find_log_directories
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
 from generators.disks.metadata_messages import UnknownRecord, decode
@@ -45,21 +45,21 @@ def test_records_are_those_that_kafkas_own_tool_prints(tmp_path, version):
             assert (name, data) == (expected[offset][1]["type"], expected[offset][1]["data"])
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_rows_are_those_of_the_printed_log(tmp_path, version):
+@pytest.mark.parametrize("name", [*(f"unclean_election_{version}" for version in VERSIONS), "faults_4.1"])
+def test_rows_are_those_of_the_printed_log(tmp_path, name):
     """The timeline of ISRs and leaders is that of Kafka's own tool, of the longest of the three copies."""
-    recorded(tmp_path, f"unclean_election_{version}")
+    recorded(tmp_path, name)
     copies = nodes(tmp_path / "data")
     found = read_rows(copies, "c").rows
     (tmp_path / "printed").mkdir()
-    name = f"metadata-{longest(copies).directory.broker_id}.txt"
-    shutil.copy(tmp_path / "dumps" / name, tmp_path / "printed" / "metadata.dump")
+    dump = f"metadata-{longest(copies).directory.broker_id}.txt"
+    shutil.copy(tmp_path / "dumps" / dump, tmp_path / "printed" / "metadata.dump")
     printed = read_logs([tmp_path / "printed"], "c")
     printed = printed.filter(pc.not_equal(printed["event_type"], "progress"))
     assert found.select(COMPARED).to_pylist() == printed.select(COMPARED).to_pylist()
     elections = [row for row in found.to_pylist() if row["event_type"] == "election" and row["topic"] == "orders"]
     led = [(row["leader_id"], row["unclean"]) for row in elections if row["leader_id"] >= 0]
-    assert led == [(1, False), (2, True)]
+    assert led == ([] if name == "faults_4.1" else [(1, False), (2, True)])
 
 
 def test_the_end_of_the_log_is_not_committed(tmp_path):
@@ -148,6 +148,39 @@ def test_what_a_later_leader_copied_to_a_majority_is_not_committed_by_their_numb
     assert committed_end(nodes(tmp_path)) == 0
     metadata_node(tmp_path, 3, [(2, TOPIC)], quorum_epoch=4)
     assert committed_end(nodes(tmp_path)) == 2, "no voter has a record of a later epoch: there was no later leader"
+
+
+def test_what_the_logs_of_all_voters_have_is_committed_in_whichever_epochs_they_are(tmp_path):
+    """Copies of a stopped cluster: node 3 was elected last, alone, and its record of epoch 4 is nowhere else."""
+    for broker, records in ((1, [(2, TOPIC)]), (2, [(2, TOPIC)]), (3, [(2, TOPIC), (4, NO_OP)])):
+        metadata_node(tmp_path, broker, records, quorum_epoch=broker + 1)
+    assert (committed_end(nodes(tmp_path)), longest(nodes(tmp_path)).lineage.end) == (2, 3)
+    assert committed_end(nodes(tmp_path / "broker-1", tmp_path / "broker-3")) == 0
+
+
+def voters_record(*voters):
+    """As VotersRecord.json has it, version 0 (KIP-853): ids, directory ids, endpoints with a port, versions."""
+    told = struct.pack(">h", 0) + bytes([len(voters) + 1])
+    for voter in voters:
+        endpoint = text("CONTROLLER") + text("host") + struct.pack(">H", 9093) + b"\0"
+        told += struct.pack(">i", voter) + bytes(16) + b"\2" + endpoint + struct.pack(">hh", 0, 1) + b"\0\0"
+    return told + b"\0"
+
+
+def test_the_newest_voters_record_says_who_votes(tmp_path):
+    """proofs.md 5.1: a controller was added to a quorum of three; two of four are no majority."""
+    for broker in (1, 2):
+        at = metadata_node(tmp_path, broker, [(2, TOPIC)], quorum_epoch=2)
+        added = record(0, struct.pack(">hh", 0, KRAFT_VOTERS), voters_record(1, 2, 3, 4))
+        with open(at / f"{0:020d}.log", "ab") as log:
+            log.write(
+                batch(2, epoch=2, attributes=CONTROL, payload=added) + batch(3, epoch=2, payload=record(0, None, NO_OP))
+            )
+    copies = nodes(tmp_path)
+    assert [node.voters for node in copies] == [{1, 2, 3, 4}] * 2
+    assert [node.problems for node in copies] == [[], []]
+    assert committed_end(copies) == 0
+    assert committed_end([*copies, *nodes(tmp_path / "broker-1")]) == 0, "one node given twice is one"
 
 
 def test_a_majority_in_the_epoch_of_the_record_commits_it(tmp_path):
