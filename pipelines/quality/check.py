@@ -23,7 +23,7 @@ from pipelines.lake.records import damaged_records
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
 from pipelines.quality.frames import New
-from pipelines.quality.results import CheckSummary, Judged, Result, is_told, judged_versions, last_run_at
+from pipelines.quality.results import BY_CLOCK, CheckSummary, Judged, Result, is_told, judged_versions, last_run_at
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
 from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, committed_offset, interval
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from schemas.declaration import Table
 
 _log = logging.getLogger("hwmark.quality")
-SOURCES = Suite("sources", replication_events.TABLE, "", (Expectation("sources_fresh", "", {}, {}),))
+SOURCES = Suite(BY_CLOCK, replication_events.TABLE, "", (Expectation("sources_fresh", "", {}, {}),))
 """Judged by the clock."""
 WAIT_S = 30
 """For so long a check waits for another one, as two that cron starts at one moment do."""

@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 from pipelines.printable import printable
 from schemas import quality_results
 
+BY_CLOCK = "sources"
+"""The suite that is judged by the clock, and not by new rows."""
 _WHAT = ("suite", "table", "expectation")
 Judged = dict[tuple[str, str, str], int]
 """The last version judged, by suite, table, and what was judged; of rows that do not say that, by the expectation."""
@@ -78,7 +80,7 @@ class CheckSummary:
 def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
     """A line for each expectation that failed in a run after that moment, other than this one, and what it saw last.
 
-    What could not be judged at all is no longer said once it was.
+    What could not be judged at all is no longer said once it was; nor, of that and of sources, what this run says too.
     """
     last: dict[tuple[str, ...], dict[bool, tuple[int, dict[str, Any]]]] = {}
     for row in results.filter(pc.field("run_ts") > after).sort_by("run_ts").to_pylist():
@@ -88,6 +90,8 @@ def failed_since(results: pa.Table, after: datetime, run_id: str) -> list[str]:
             failed.pop(False, None)
         if row["run_id"] != run_id and not row["success"]:
             failed[judged] = failed.get(judged, (0, {}))[0] + 1, row
+        elif not row["success"] and (not judged or row["suite"] == BY_CLOCK):
+            failed.pop(judged, None)
     return [_failed_before(row, times) for failed in last.values() for times, row in failed.values()]
 
 

@@ -26,3 +26,10 @@ def test_a_failure_is_said_though_it_could_not_be_judged_after_it():
     assert len(lines(failed, not_judged, good)) == 1
     assert lines(not_judged, good) == []
     assert len(lines(failed, not_judged)) == 2
+
+
+def test_silent_sources_are_said_once_though_another_check_has_found_them_too():
+    earlier, now = (outcome(minute, False, 10) | {"suite": "sources"} for minute in (1, 2))
+    assert len(lines(earlier)) == 1
+    assert lines(earlier, now | {"run_id": "another"}) == []
+    assert len(lines(earlier, now | {"run_id": "another", "success": True})) == 1
