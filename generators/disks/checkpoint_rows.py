@@ -130,6 +130,8 @@ class BrokerCheckpoints:
             self._unchanged[partition.path] = unchanged
         if partition.epochs_written > checkpoint.written:
             hw = None  # of the epochs before or after: the next checkpoint tells
+        if unchanged[1] is None:
+            hw = None  # entries are keyed by name: without an id it may be that of a deleted topic
         if stopped:
             leo = log_end(partition.path)
             if hw is not None and leo is not None and hw > leo:

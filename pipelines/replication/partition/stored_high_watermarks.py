@@ -221,8 +221,9 @@ def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup
 
 
 def has_unknown_epoch(event: PartitionEvent, terms: Terms) -> bool:
-    """Whether a term of a leader epoch in a replica's leader-epoch-checkpoint may still be told of."""
-    return any(terms.may_still_start(epoch) for epoch, _ in epoch_entries(event.detail))
+    """Whether a leader-epoch-checkpoint has an epoch after all terms known, whose election may be told yet."""
+    newest = terms.terms[-1].epoch if terms.terms else terms.newest_folded
+    return any(newest is None or epoch > newest for epoch, _ in epoch_entries(event.detail))
 
 
 def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None:

@@ -3,7 +3,10 @@
 import os
 import shutil
 import threading
+from collections import Counter
+from datetime import UTC, datetime
 
+import pyarrow as pa
 import pytest
 
 from generators.disks import ingest
@@ -13,6 +16,8 @@ from generators.disks.ingest import ingest_disk
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.replication import Rules, replay
+from schemas import replication_events
+from schemas.event_types import epochs_detail
 from tests.unit.disks.disk_files import TS, VERSIONS, batch, directory, findings_of, offsets, partition, recorded
 from tests.unit.disks.test_audit import fingerprint
 from tests.unit.disks.test_metadata_log import TOPIC, change, ids, metadata_node, text
@@ -138,6 +143,62 @@ def test_entries_of_a_deleted_topic_of_that_name_say_nothing_of_the_new_one(tmp_
     stamp(at, AT_S + 59)
     cluster.replica(2, 150, [(0, 0), (1, 120)], 150)
     assert cluster.losses() == [("unclean_loss", "warning", None, None)]
+
+
+def test_a_high_watermark_without_a_topic_id_beside_it_counts_for_nothing(tmp_path):
+    """Up to Kafka 2.7: after delete and recreate the entry of the old topic stays until the first write."""
+    cluster = Cluster(tmp_path)
+    at = cluster.replica(1, 300, [(0, 0)], 310)
+    (at / "partition.metadata").unlink()
+    assert [(row["leo"], row["hw"]) for row in samples(told(tmp_path, tmp_path / "lake"), 1)] == [(310, None)]
+
+
+def sampled(*rows):
+    """Rows of a cluster whose elections the metadata log tells, and of disks: the losses of every order of sources."""
+    names = ("ts", "event_type", "source_id", "broker_id", "replica_id", "leader_id", "leader_epoch", "hw", "leo",
+             "isr", "unclean", "detail", "committed")  # fmt: skip
+    full, counts = [], Counter()
+    for row in rows:
+        told = dict(zip(names, row, strict=True))
+        place = {"cluster": "c", "topic": "t", "partition": 0, "topic_id": TOPIC_ID, "source_epoch": 0, "level": 0}
+        number = counts[row[2]]
+        told["ts"] = datetime.fromtimestamp(AT_S + row[0], UTC)
+        full.append(place | told | {"source_seq": number, "seq": number})
+        counts[row[2]] += 1
+    return losses(pa.Table.from_pylist(full, schema=replication_events.ARROW))
+
+
+def election(at_s, leader, epoch, *, unclean=False, isr=(1, 2)):
+    return (at_s, "election", "disk/metadata", -1, None, leader, epoch, None, None, list(isr), unclean, None, True)
+
+
+def sample(at_s, broker, hw, epochs):
+    return (at_s, "sample", f"disk/broker-{broker}", broker, broker, None, epochs[-1][0], hw, None, None, None,
+            epochs_detail(epochs), None)  # fmt: skip
+
+
+def test_what_an_unclean_election_lost_is_known_in_whichever_order_disks_tell_it():
+    elections = [election(0, 1, 0), election(60, 2, 1, unclean=True, isr=[2])]
+    old, new = sample(50, 1, 300, [(0, 0)]), sample(70, 2, 150, [(0, 0), (1, 120)])
+    lost = [("unclean_loss", "critical", 120, 300)]
+    assert sampled(*elections, old, new) == lost
+    assert sampled(*elections, new, sample(90, 1, 300, [(0, 0)])) == lost, "the old disk is read last"
+    assert sampled(election(0, 1, 0), old, sample(61, 2, 150, [(0, 0), (1, 120)]), election(62, *elections[1][5:7],
+                   unclean=True, isr=[2])) == lost, "the entry comes before the election"  # fmt: skip
+
+
+def test_what_came_back_with_the_old_leader_is_lost_in_the_term_between_only():
+    """Broker 1 at 300, broker 2 uncleanly from 120, broker 1 uncleanly again from 300: its HW of then is no loss."""
+    rows = [election(0, 1, 0), sample(50, 1, 300, [(0, 0)]), election(60, 2, 1, unclean=True, isr=[2]),
+            sample(70, 2, 150, [(0, 0), (1, 120)]), election(80, 1, 2, unclean=True, isr=[1]),
+            sample(90, 1, 310, [(0, 0), (2, 300)])]  # fmt: skip
+    assert sampled(*rows) == [("unclean_loss", "critical", 120, 150), ("unclean_loss", "critical", 120, 300)]
+
+
+def test_a_clean_change_of_leader_at_or_above_every_high_watermark_is_no_loss():
+    rows = [election(0, 1, 0), sample(50, 1, 300, [(0, 0)]), sample(50, 2, 299, [(0, 0)]), election(60, 2, 1),
+            sample(70, 2, 320, [(0, 0), (1, 305)]), sample(70, 1, 310, [(0, 0), (1, 305)])]  # fmt: skip
+    assert [loss for loss in sampled(*rows) if loss[1] != "info"] == []
 
 
 def test_a_high_watermark_above_the_end_of_the_log_is_told_and_counts_for_nothing(tmp_path):

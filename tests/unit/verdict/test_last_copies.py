@@ -2,9 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pyarrow as pa
 import pytest
 
-from pipelines.verdict.last_copies import copies_on
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import Filter
+from pipelines.verdict.last_copies import copies_on, last_copies
+from pipelines.verdict.loss_rows import steps
+from schemas import brokers
+from tests.unit.project import lakes
 
 AT = datetime(2026, 11, 27, 9, 44, 50, tzinfo=UTC)
 
@@ -51,3 +57,17 @@ def test_nothing_is_said_of_a_broker_that_is_not_away(state):
 
 def test_nothing_is_said_of_the_leader_that_resumed_itself():
     assert texts([broker(1)], loss(leader_id=1)) == []
+
+
+def test_it_is_read_from_the_lake_and_is_the_last_step_of_a_loss(tmp_path):
+    lake = Lake(str(tmp_path / "lake"))
+    lakes.write(lake.root, "hw_regressions", lakes.loss(ts=AT, leader_id=2, leader_id_before=1))
+    row = {field.name: 0 for field in brokers.ARROW if not field.nullable}
+    row |= {"cluster": "prod", "broker_id": 1, "state": "fenced", "state_ts": AT}
+    lake.append(brokers.TABLE, pa.Table.from_pylist([row], schema=brokers.ARROW))
+    (copy,) = last_copies(lake, Filter("prod"))
+    assert (copy.broker_id, copy.since_then) == (1, True)
+    assert last_copies(lake, Filter("other")) == []
+    (step,) = [step for step in steps(lake, copy.losses[0]) if step.name == "last copy"]
+    assert step.text == copy.text(lake.root)
+    assert "broker 1 is down and has offsets" in step.text
