@@ -46,17 +46,9 @@ def _lines(past: PartitionPast) -> Any:
     import altair as alt
 
     dash = alt.condition(f"datum.series === '{HW}'", alt.value([5, 3]), alt.value([1, 0]))
-    return (
-        _points(past)
-        .mark_line(interpolate="step-after", clip=True)
-        .encode(
-            x=_x(past),
-            y=_y(),
-            color=_color(past),
-            strokeDash=dash,
-            strokeWidth=alt.condition(f"datum.series === '{HW}'", alt.value(2.5), alt.value(1.5)),
-        )
-    )
+    width = alt.condition(f"datum.series === '{HW}'", alt.value(2.5), alt.value(1.5))
+    lines = _points(past).mark_line(interpolate="step-after", clip=True)
+    return lines.encode(x=_x(past), y=_y(), color=_color(past), strokeDash=dash, strokeWidth=width)
 
 
 def _pointed(past: PartitionPast) -> list[Any]:

@@ -27,13 +27,7 @@ def styled(chart: Any) -> Spec:
     spec["background"] = "transparent"
     spec["config"] = {
         "axis": {**_AXIS, "gridOpacity": 0.15, "labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"},
-        "legend": {
-            "labelColor": INK,
-            "titleColor": INK,
-            "labelFontSize": 13,
-            "symbolStrokeWidth": 2,
-            "orient": "bottom",
-        },
+        "legend": {"labelColor": INK, "labelFontSize": 13, "symbolStrokeWidth": 2, "orient": "bottom"},
         "title": {"color": INK, "subtitleColor": INK, "fontSize": 13, "anchor": "start"},
         "view": {"stroke": None},
         "text": {"color": INK},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -87,8 +87,3 @@ def _ends(lake: Lake, wanted: Filter) -> Iterator[tuple[datetime, datetime]]:
             row = query(opened, f"SELECT min(ts) AS first, max(ts) AS last FROM t WHERE {where}")[0]
             if row["first"] is not None:
                 yield row["first"], row["last"]
-
-
-def last_of(points: Iterable[Point]) -> dict[str, int]:
-    """Where each series stands at the end."""
-    return {point.series: point.offset for point in points}

@@ -21,7 +21,7 @@ from pipelines.web.answers import (
     partitions,
     quality,
     topic,
-)
+)  # fmt: skip
 from pipelines.web.answers.broker import BrokerAnswer, Brokers
 from pipelines.web.answers.common import Sentence
 from pipelines.web.answers.incident import IncidentAnswer
@@ -50,18 +50,9 @@ class View(NamedTuple):
 
 VIEWS = (
     View("verdict", list[Sentence], overview.all_sentences, "Every sentence of the verdicts, the worst cluster first"),
-    View(
-        "overview", Overview, overview.overview, "A cluster's present, incidents, counts and last hour; or all clusters"
-    ),
-    View(
-        "incidents", Incidents, incidents.incident_list, "Incidents, and alerts that are in none, the open ones first"
-    ),
-    View(
-        "incident",
-        IncidentAnswer,
-        incident.incident_view,
-        "One incident or alert, how it came, and what was sent of it",
-    ),
+    View("overview", Overview, overview.overview, "One cluster as it is and was in the last hour, or all clusters"),
+    View("incidents", Incidents, incidents.incident_list, "Incidents, and alerts in none, the open ones first"),
+    View("incident", IncidentAnswer, incident.incident_view, "One incident or alert, and how it came"),
     View("brokers", Brokers, broker.broker_list, "Brokers, those that do not answer first"),
     View("broker", BrokerAnswer, broker.broker, "One broker, its history and its partitions"),
     View("topics", Topics, topic.topics, "Topics, the worst first"),

@@ -30,7 +30,7 @@ from pipelines.web.answers import (
     partitions,
     quality,
     topic,
-)
+)  # fmt: skip
 from pipelines.web.answers.gate import Gate, GateAnswer
 from pipelines.web.asked import Asked
 from pipelines.web.guard import is_same_origin
@@ -39,7 +39,7 @@ from pipelines.web.snapshot import Reader
 
 router = APIRouter(include_in_schema=False)
 VIEWS = {"/": "Overview", "/incidents": "Incidents", "/brokers": "Brokers", "/topics": "Topics", "/quality": "Quality"}
-_PLACES = {"/gate": "/broker", "/alert": "/incident", "/alerts": "/incidents"}
+_PLACES = {"/gate": "/broker", "/alert": "/incident"}
 """Paths that show another one's view."""
 PERIODS = ("15m", "1h", "6h", "1d", "7d", "all")
 CHOICES = {"theme": ("auto", "light", "dark"), "zone": ("utc", "browser")}
@@ -66,21 +66,14 @@ def _add(path: str, template: str, answer: Callable[[Reader, Asked], Any]) -> No
     router.add_api_route(path, get)
 
 
-for _path, _template, _answer in (
-    ("/", "overview", overview.overview),
-    ("/incidents", "incidents", incidents.incident_list),
-    ("/alerts", "incidents", incidents.incident_list),
-    ("/incident", "incident", incident.incident_view),
-    ("/alert", "incident", incident.incident_view),
-    ("/brokers", "brokers", broker.broker_list),
-    ("/broker", "broker", broker.broker),
-    ("/topics", "topics", topic.topics),
-    ("/topic", "topic", topic.topic),
-    ("/partitions", "partitions", partitions.partitions),
-    ("/partition", "partition", partition.partition),
-    ("/quality", "quality", quality.quality),
-):
-    _add(_path, f"{_template}.html", _answer)
+ANSWERS: dict[str, Callable[[Reader, Asked], Any]] = {
+    "overview": overview.overview, "incidents": incidents.incident_list, "incident": incident.incident_view,
+    "brokers": broker.broker_list, "broker": broker.broker, "topics": topic.topics, "topic": topic.topic,
+    "partitions": partitions.partitions, "partition": partition.partition, "quality": quality.quality,
+}  # fmt: skip
+for _name, _answer in ANSWERS.items():
+    _add("/" if _name == "overview" else f"/{_name}", f"{_name}.html", _answer)
+_add("/alert", "incident.html", incident.incident_view)
 
 
 @router.get("/static/{name}")
@@ -105,22 +98,15 @@ def post_gate(request: Request, reader: Source, asked: Question) -> Response:
 def error_page(request: Request, status: int, words: str, headers: Mapping[str, str]) -> Response:
     """What went wrong, in the frame of the page, with the way back."""
     reader: Reader = request.app.state.reader
-    page = (
-        templates()
-        .get_template("error.html")
-        .render(_frame(request, reader, Asked()), status=status, words=words, refreshes=False)
-    )
+    frame = _frame(request, reader, Asked())
+    page = templates().get_template("error.html").render(frame, status=status, words=words, refreshes=False)
     return HTMLResponse(page, status, dict(headers))
 
 
 def _page(
-    request: Request,
-    reader: Reader,
-    asked: Asked,
-    template: str,
-    answer: Callable[[Reader, Asked], Any],
+    request: Request, reader: Reader, asked: Asked, template: str, answer: Callable[[Reader, Asked], Any],
     gate: GateAnswer | None = None,
-) -> Response:
+) -> Response:  # fmt: skip
     chosen = {name: value for name in CHOICES if (value := request.query_params.get(name)) is not None}
     for name, value in chosen.items():
         if value not in CHOICES[name]:

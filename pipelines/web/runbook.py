@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -15,12 +15,11 @@ _MARKS = re.compile(r"\*\*|`|\[([^]]*)\]\([^)]*\)")
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps in words; `look` are commands with CLUSTER and LAKE in place of names."""
+    """Steps in words."""
 
-    look: Sequence[str] = ()
     safe: Sequence[str] = ()
     never: Sequence[str] = ()
-    harmless: Sequence[str] = field(default=())
+    harmless: str = ""
 
 
 @cache
@@ -34,10 +33,8 @@ def steps(rule: str) -> Steps:
         for part in re.split(r"^## ", file.read_text(), flags=re.M)
         for title, _, body in [part.partition("\n")]
     }
-    look = re.findall(r"^hwmark .*$", parts.get("First command", ""), re.M)
     safe, never = (_bullets(parts.get(name, "")) for name in ("What is safe to do", "What not to do"))
-    harmless = " ".join(_plain(parts.get("When it is harmless", "")).split())
-    return Steps(look, safe, never, [harmless] if harmless else [])
+    return Steps(safe, never, " ".join(_plain(parts.get("When it is harmless", "")).split()))
 
 
 def _bullets(body: str) -> list[str]:

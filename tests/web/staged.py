@@ -274,6 +274,29 @@ def _told(lake, rule, severity, text, names, *, summary, more=(), cluster="prod"
     write(lake, "deliveries", *(sent | {"channel": name, "sent_at": at(75)} for name in ("oncall", "chat")))
 
 
+def write_fleet(lake, clusters=200):
+    """So many clusters: every fifth with something wrong, two that lost, three of which nothing was read."""
+    offline, small = {"offline": True, "leader_id": -1}, {"isr": [1, 2], "under_replicated": True}
+    wrong = [
+        offline,
+        small | {"under_min_isr": True, "isr": [1]},
+        small,
+        {"stalled_ms": 40_000, "holding_replicas": [2]},
+    ]
+    names = [f"{'eu-central-payments' if n % 3 else 'us'}-{n:03}" for n in range(clusters)]
+    states = [wrong[n // 5 % 4] if n % 5 == 0 else {} for n in range(clusters)]
+    rows = [health("orders", 0, cluster=name, **more) for name, more in zip(names, states, strict=True)]
+    write(lake, "partition_health", *rows)
+    progress = {"event_type": "progress", "partition": -1, "level": 3, "topic": None, "ts": at(60)}
+    brokers = [{"broker_id": b, "source_id": f"broker-{b}/server.log"} for b in (1, 2, 3)]
+    write(lake, "replication_events", *(progress | one | {"cluster": name} for name in names for one in brokers))
+    stretch = {"kind": "terms", "from_ts": at(-7 * 86_400), "to_ts": at(60)}
+    write(lake, "coverage", *(stretch | one | {"cluster": name} for name in names for one in brokers))
+    write(lake, "hw_regressions", *(loss(ts=at(-n), cluster=names[n]) for n in (7, 20)))
+    job_has_read(lake)
+    write(lake, "replication_events", *(progress | brokers[0] | {"cluster": f"new-{n}"} for n in range(3)))
+
+
 def take(folder, views):
     """Screenshots of views (all by default) of each lake, at a desk in light and on a phone in dark."""
     from playwright.sync_api import sync_playwright

@@ -8,9 +8,11 @@ from html import unescape
 import pytest
 from typer.testing import CliRunner
 
+from pipelines.alerting.rules import RULES
 from pipelines.cli import app
+from pipelines.web.runbook import steps
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
-from tests.web.lakes import ALERT, ANSWERS, INCIDENT, NOW, PAGES, WHERE, alert, incident
+from tests.web.lakes import ALERT, ANSWERS, BROKER, INCIDENT, NOW, PAGES, WHERE, alert, incident
 
 
 @pytest.fixture(autouse=True)
@@ -270,6 +272,16 @@ def test_a_partition_has_its_replicas_and_what_happened(lake, ask):
     assert ask("/api/v1/partition?topic=clicks&partition=0").json() == answer
 
 
+def test_findings_of_the_last_audit_stand_with_their_partition_and_their_broker(lake, ask):
+    incident(lake)
+    row = {"topic": "clicks", "broker_id": 2, "kind": "diverges", "severity": "critical", "audited_at": at(9)}
+    write(lake, "audits", row | {"detail": "ends at 120", "audited_at": at(1)}, row | {"detail": "ends at 300"})
+    for view in (f"/partition?{WHERE}", f"/{BROKER}"):
+        page = words_of(ask(view))
+        assert "diverges, clicks-0 of broker 2: ends at 300" in page
+        assert "ends at 120" not in page
+
+
 def test_a_lake_without_gold_brokers_has_them_from_its_partitions(lake, ask):
     incident(lake)
     answer = ask("/api/v1/brokers?cluster=prod").json()
@@ -306,6 +318,27 @@ def test_incidents_are_listed_the_open_ones_first_with_alerts_that_are_in_none(l
     assert [one["kind"] for one in answer["shown"][:3]] == ["incident", "alert", "incident"]
     assert ask("/api/v1/incidents?q=003b").json()["matching"] == 1
     assert ask("/api/v1/incidents?cluster=prod&topic=clicks").json()["matching"] == 62
+
+
+def test_an_incident_is_as_it_was_at_the_end_of_the_time_asked_for_and_has_its_partitions_as_csv(lake, ask):
+    incident(lake)
+    row = {"incident_id": "i1", "cluster": "prod", "severity": "critical", "cause": "loss", "subject": "clicks-0"}
+    row |= {"first_ts": at(30), "last_ts": at(31), "alert_ids": ["a1b2"], "firing": ["a1b2"], "brokers": [2]}
+    row |= {"topics": ["clicks"], "partitions": ["clicks-0"], "summary": "LOST prod"}
+    ended = row | {"state": "ended", "firing": [], "summary": "LOST prod, over", "written_at": at(80)}
+    write(lake, "incidents", row | {"state": "open", "written_at": at(40)}, ended)
+    of = "/api/v1/incident?incident_id=i1"
+    assert [ask(url).json()["card"]["text"] for url in (of, f"{of}&until=2026-09-01T12:01:00")] == [
+        "LOST prod, over", "LOST prod",
+    ]  # fmt: skip
+    assert ask("/incident.csv?incident_id=i1").text.splitlines() == [
+        "topic,partition,state,lost,proof,owner",
+        '"clicks","0","OK","120..299","proven",""',
+    ]
+
+
+def test_every_runbook_has_a_first_step_and_what_not_to_do():
+    assert [rule for rule in RULES if not (steps(rule).safe and steps(rule).never)] == []
 
 
 def test_an_alert_has_the_chain_of_its_loss_and_what_was_sent_of_it(lake, ask):

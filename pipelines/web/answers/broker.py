@@ -14,20 +14,9 @@ from pipelines.lake.queries import VIEWS, Filter, Row, View, instant
 from pipelines.timeline.happenings import EVENTS, KINDS, Timeline, timeline
 from pipelines.verdict import judged, sentences
 from pipelines.verdict.known import UnknownNameError
+from pipelines.web.answers import common
 from pipelines.web.answers.brokers import STATES, Tile, broker_rows, tile
-from pipelines.web.answers.common import (
-    Sentence,
-    bounds,
-    columns_of,
-    period,
-    rows,
-    sentences_of,
-    standings,
-    surveyed,
-    timed,
-    verdicts,
-)
-from pipelines.web.answers.present import slug_of
+from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import broker_lag, broker_minute, isr_changes, partition_hw
@@ -79,6 +68,7 @@ class BrokerAnswer:
     lines: Timeline
     partitions: Sequence[Row]
     more_partitions: int
+    audits: Sequence[Row]
 
 
 def broker_list(reader: Reader, asked: Asked) -> Brokers:
@@ -89,8 +79,7 @@ def broker_list(reader: Reader, asked: Asked) -> Brokers:
         found, complete = broker_rows(reader, asked)
     named = [row | {"tile": tile(row)} for row in found if asked.q in str(row["broker_id"])]
     named.sort(key=lambda row: (row["tile"].state == "ok", row["cluster"], row["broker_id"]))
-    shown = named[(asked.page - 1) * asked.limit : asked.page * asked.limit]
-    return Brokers(said, shown, len(named), asked.page, max(1, -(-len(named) // asked.limit)), complete)
+    return Brokers(said, common.page(asked, named), len(named), asked.page, common.pages(asked, len(named)), complete)
 
 
 def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
@@ -106,12 +95,12 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
         raise UnknownNameError(f"cluster {asked.cluster} has no broker {asked.broker}; known: {known or 'none'}")
     with timed(asked, "partitions"):
         concerned, matching = _concerned(reader, asked)
-    wanted = period(reader, asked)
+    wanted = common.period(reader, asked)
     with timed(asked, "timeline"):
         lines = reader.answer(
             ("broker lines", asked), lambda lake: timeline(lake, wanted, LINES, KINDS, asked.broker, newest=True)
         )
-    within = bounds(reader, asked)
+    within = common.bounds(reader, asked)
     own, name = tile(row), asked.cluster or ""
     outside, unknown = row["outside_isr"], row.get("isr_unknown", 0)
     return BrokerAnswer(
@@ -119,6 +108,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
         None if unknown else row.get("replicas", row["led"] + row["followed"]) - outside, within,
         _band(reader, asked, within, own), _left(reader, asked, within),
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
+        common.audit_findings(reader, name, f"broker_id = {asked.broker}"),
     )  # fmt: skip
 
 
@@ -139,6 +129,8 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     changes = [(ts, *state) for ts, state in states if state]
     if not changes and not asked.until:
         changes = [(now.since or within[0], now.state, now.words)]
+    elif not asked.until:  # the last one is the present, as gold/brokers has it
+        changes[-1] = (changes[-1][0], now.state, now.words)
     ends = [ts for ts, _, _ in changes[1:]] + [within[1]]
     return [
         Stretch(state, words, ts, left, max(2, _part(end, within) - left))
@@ -197,28 +189,23 @@ def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
     """The partitions in trouble that the broker leads, or for which it is the cause; of all where none is asked for."""
     mine = f"leader_id = {asked.broker} OR array_has(string_to_array(who, ','), '{asked.broker}')"
     where = "(rank < 5 OR unknown)" + (f" AND ({mine})" if asked.broker is not None else "")
-    order = f"ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, topic, partition LIMIT {FEW}"
-    found = standings(reader, asked, "*, count(*) OVER () AS matching", where, order)
+    found = standings(reader, asked, "*, count(*) OVER () AS matching", where, f"{WORST_FIRST} LIMIT {FEW}")
     over = any(judged.ended(record) for record in surveyed(reader, asked).records)
-    said = [
-        {"state": slug_of(row["condition"], row["unknown"]), "sentence": sentences.partition(row, ended=over)}
-        for row in found
-    ]
-    return [row | more for row, more in zip(found, said, strict=True)], found[0]["matching"] if found else 0
+    named = [row | {"sentence": sentences.partition(row, ended=over)} for row in found]
+    return named, found[0]["matching"] if found else 0
 
 
 def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -> Panel:
     """The largest of each piece of the time asked for; of many brokers those that reach highest."""
     minutes = table is broker_minute.TABLE
     time = "minute" if minutes else "ts"
-    if column not in columns_of(reader, table):
-        return Panel(unit, ())
-    where = f"{period(reader, asked).where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
+    where = f"{common.period(reader, asked).where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
     where += "" if asked.broker is None else f" AND broker_id = {asked.broker}"
     counts = f"min({time}) AS first, max({time}) AS last, count(DISTINCT broker_id) AS brokers"
-    ends = rows(reader, table, f"SELECT {counts} FROM t WHERE {where}")[0]
-    if ends["first"] is None:
+    found = rows(reader, table, f"SELECT {counts} FROM t WHERE {where}")
+    if not found or found[0]["first"] is None:
         return Panel(unit, ())
+    ends = found[0]
     step = max(1, int((ends["last"] - ends["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
     most = (

@@ -8,16 +8,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
-from pipelines.lake.queries import Filter, Row, View, query
-from pipelines.verdict import Limits, Line, Verdict, judged, verdict
+from pipelines.lake.queries import Filter, Row, View, query, text
+from pipelines.verdict import Condition, Limits, Line, State, Verdict, judged, verdict
 from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.known import refuse_unknown
+from pipelines.verdict.present import STATES
 from pipelines.verdict.standing import standing
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas import partition_health
+from schemas import audits, partition_health
 from schemas.declaration import Table
 
 
@@ -114,17 +115,44 @@ def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
     return reader.answer(("rows", table.path, sql), compute)
 
 
+def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
+    """The findings of the last audit of disks that is about these partitions or brokers."""
+    found = f"SELECT * FROM t WHERE cluster = {text(cluster)} AND {where} AND severity <> 'info'"
+    last = f"SELECT max(audited_at) FROM ({found})"
+    return rows(reader, audits.TABLE, f"{found} AND audited_at = ({last}) ORDER BY severity, topic, partition LIMIT 30")
+
+
+WORST_FIRST = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
+
+
 def standings(reader: Reader, asked: Asked, select: str, where: str = "true", tail: str = "") -> list[Row]:
-    """A query over the partitions asked for, each with `condition`, `rank`, `who` and `unknown`."""
+    """A query over the partitions asked for, with `condition`, `rank`, `who` and `unknown` of each.
+
+    Rows that have the condition have its `state`, too, in the word for that of a cluster.
+    """
     quiet = surveyed(reader, replace(asked, topic=None, partition=None, timings={})).quiet
     place = asked.wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
-    return rows(reader, partition_health.TABLE, f"SELECT {select} FROM ({standing(place, quiet)}) WHERE {where} {tail}")
+    sql = f"SELECT {select} FROM ({standing(place, quiet)}) WHERE {where} {tail}"
+    return [row | {"state": _state(row)} for row in rows(reader, partition_health.TABLE, sql)]
 
 
-def columns_of(reader: Reader, table: Table) -> set[str]:
-    """The columns that a table has, which an earlier version may have made with fewer."""
-    there = reader.snapshot().find(table)
-    return set() if there is None else {field.name for field in there.schema().fields}
+def _state(row: Row) -> str | None:
+    if "condition" not in row:
+        return None
+    return (State.UNKNOWN if row["unknown"] else STATES.get(Condition[row["condition"]], State.OK)).value
+
+
+T = TypeVar("T")
+
+
+def page(asked: Asked, found: Sequence[T]) -> Sequence[T]:
+    """The page that is asked for."""
+    return found[(asked.page - 1) * asked.limit : asked.page * asked.limit]
+
+
+def pages(asked: Asked, matching: int) -> int:
+    """The number of pages, one at least."""
+    return max(1, -(-matching // asked.limit))
 
 
 def plain(row: Row) -> Row:

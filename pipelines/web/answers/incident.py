@@ -20,7 +20,7 @@ from pipelines.verdict.known import UnknownNameError, refuse_unknown
 from pipelines.verdict.loss_rows import Incident, incident
 from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
 from pipelines.web.answers.incidents import Card, alert_card, alert_states, incident_card, incident_rows, owner_names
-from pipelines.web.answers.present import minutes, slug_of
+from pipelines.web.answers.present import minutes
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
 from pipelines.web.snapshot import Reader
@@ -160,12 +160,11 @@ def _affected(reader: Reader, asked: Asked, named: Sequence[str], card: Card) ->
 
 
 def _partition(row: Row, loss: Row | None, owner: str) -> Affected:
-    state = slug_of(row["condition"], row["unknown"])
     lost = "none known"
     if loss is not None:
         first, end = loss["lost_from"], loss["lost_to"]
         lost = "range not known" if first is None or end is None else f"{first}..{end - 1}"
-    return Affected(row["topic"], row["partition"], state, lost, loss["proof"] if loss else "", owner)
+    return Affected(row["topic"], row["partition"], row["state"], lost, loss["proof"] if loss else "", owner)
 
 
 def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> tuple[int, list[Series]]:

@@ -16,7 +16,7 @@ from pipelines.notify.notice import command
 from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.words import count, listed
-from pipelines.web.answers.common import Sentence, rows, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.common import Sentence, page, pages, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import steps
 from pipelines.web.snapshot import Reader
@@ -125,9 +125,8 @@ def incident_list(reader: Reader, asked: Asked) -> Incidents:
     cards = [*(incident_card(row, every, reader) for row in open_ones), *(alert_card(one, reader) for one in alone)]
     opened = len(cards)
     cards += [incident_card(row, every, reader) for row in found if row["state"] == "ended"]
-    first, evaluated = (asked.page - 1) * asked.limit, reader.snapshot().has_table(alerts.TABLE)
-    pages = max(1, -(-len(cards) // asked.limit))
-    return Incidents(said, cards[first : first + asked.limit], opened, len(cards), asked.page, pages, evaluated)
+    evaluated, total = reader.snapshot().has_table(alerts.TABLE), len(cards)
+    return Incidents(said, page(asked, cards), opened, total, asked.page, pages(asked, total), evaluated)
 
 
 def open_incidents(reader: Reader, asked: Asked) -> Open:
@@ -194,7 +193,7 @@ def state_of(rule: str) -> str:
 
 def next_step(rule: str) -> str:
     """The first step of a rule's runbook, in short."""
-    return re.split(r"[.:] ", next(iter(steps(rule).safe), ""))[0]
+    return re.split(r"[.:] ", next(iter(steps(rule).safe), ""))[0].rstrip(".")
 
 
 def owner_names(topics: Iterable[str], reader: Reader) -> str:

@@ -13,7 +13,7 @@ from pipelines.verdict.one_away import one_failure_away
 from pipelines.verdict.words import level, levels
 from pipelines.web.answers import brokers
 from pipelines.web.answers.brokers import Rack
-from pipelines.web.answers.common import Sentence, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.common import Sentence, page, pages, sentences_of, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import Open, open_incidents
 from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, firing_since, worst_first
 from pipelines.web.asked import Asked
@@ -80,10 +80,11 @@ def overview(reader: Reader, asked: Asked) -> Overview:
     if len(found) == 1 and (asked.cluster is not None or not asked.q):
         return _of_one(reader, replace(asked, cluster=found[0].cluster), records[0], found[0], lines[0])
     wrong = [line for line in lines if not line.sound]
-    shown = wrong[(asked.page - 1) * asked.limit : asked.page * asked.limit]
-    pages = max(1, -(-len(wrong) // asked.limit))
     sound = [line.cluster for line in lines if line.sound]
-    return Overview(reader.lake.root, reader.now(), None, shown, sound, len(lines), asked.page, pages)
+    number = pages(asked, len(wrong))
+    return Overview(
+        reader.lake.root, reader.now(), None, page(asked, wrong), sound, len(lines), asked.page, number
+    )  # fmt: skip
 
 
 def all_sentences(reader: Reader, asked: Asked) -> list[Sentence]:

@@ -4,31 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from pipelines.charts.partition import partition_chart
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
-from pipelines.lake.queries import VIEWS, Row
+from pipelines.lake.queries import VIEWS, Row, text
 from pipelines.timeline.happenings import SILVER, Timeline, timeline
 from pipelines.timeline.line import Happening
-from pipelines.timeline.offsets import last_of
+from pipelines.timeline.offsets import Point
 from pipelines.timeline.partition import PartitionPast, partition_past
-from pipelines.verdict import judged, sentences
-from pipelines.web.answers.common import Sentence, period, rows, sentences_of, standings, surveyed, timed, verdicts
-from pipelines.web.answers.present import slug_of
+from pipelines.verdict import Unheard, judged, sentences
+from pipelines.web.answers.common import (
+    Sentence,
+    audit_findings,
+    period,
+    rows,
+    sentences_of,
+    standings,
+    surveyed,
+    timed,
+    verdicts,
+)
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
 from schemas.partition_health import is_one_of
 
 LINES, FEW = 100, 5
+RECENT = timedelta(seconds=60)
+"""An end that is older says nothing of now, unless the leader's is the same."""
 
 
 @dataclass(frozen=True)
 class Replica:
-    """One replica of the partition; `behind` is in offsets below the leader, None where its LEO is not known."""
+    """One replica of the partition; `behind` is in offsets below the leader, None if its LEO of now is not known.
+
+    `leo_ts`: the time of its last LEO; `unheard`: since when its broker does not answer.
+    """
 
     broker_id: int
     leads: bool
@@ -36,7 +50,9 @@ class Replica:
     out_of_sync: bool | None
     holds_back: bool
     leo: int | None
+    leo_ts: datetime | None
     behind: int | None
+    unheard: datetime | None
 
 
 @dataclass(frozen=True)
@@ -55,8 +71,7 @@ class PartitionAnswer:
     replicas: Sequence[Replica]
     lines: Sequence[Happening]
     left_out: int
-    since: datetime | None
-    until: datetime | None
+    audits: Sequence[Row]
 
 
 def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
@@ -65,16 +80,17 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
     asked = replace(asked, cluster=cluster)
     said = verdicts(reader, asked)
     row = standings(reader, asked, "*")[0]
-    over = any(judged.ended(record) for record in surveyed(reader, asked).records)
+    record = surveyed(reader, asked).records[0]
+    over = judged.ended(record)
     with timed(asked, "offsets"):
         past = past_of(reader, asked)
     with timed(asked, "timeline"):
         found = _timeline(reader, asked)
     return PartitionAnswer(
         cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over),
-        "ended" if over else slug_of(row["condition"], row["unknown"]), _since(past, row), _lost(reader, asked), row,
-        _replicas(row, last_of(past.points) if past else {}), found.lines, found.left_out,
-        past.since if past else None, past.until if past else None,
+        "ended" if over else row["state"], _since(past, row), _lost(reader, asked), row,
+        _replicas(row, {point.series: point for point in past.points} if past else {}, record.unheard),
+        found.lines, found.left_out, audit_findings(reader, cluster, f"topic = {text(topic)} AND partition = {number}"),
     )  # fmt: skip
 
 
@@ -123,25 +139,21 @@ def _place(reader: Reader, asked: Asked) -> tuple[str, str, int]:
     return found[0], asked.topic, asked.partition
 
 
-def _replicas(row: Row, leos: Mapping[str, int]) -> list[Replica]:
+def _replicas(row: Row, last: Mapping[str, Point], unheard: Mapping[int, Unheard]) -> list[Replica]:
     """Every assigned replica, the leader first; the leader's LEO is the one that the HW was computed with."""
-    leader, end = row["leader_id"], row["leader_leo"]
-    ordered = sorted(row["ar"] or (), key=lambda broker: (broker != leader, broker))
-    return [_replica(row, broker, end if broker == leader else leos.get(f"broker {broker}"), end) for broker in ordered]
+    ordered = sorted(row["ar"] or (), key=lambda broker: (broker != row["leader_id"], broker))
+    return [_replica(row, broker, last.get(f"broker {broker}"), unheard.get(broker)) for broker in ordered]
 
 
-def _holders(row: Row) -> Sequence[int]:
-    """The replicas known to hold the HW back: of several at level 1 one does, and nobody knows which."""
-    return () if is_one_of(row) else row["holding_replicas"] or ()
-
-
-def _replica(row: Row, broker: int, leo: int | None, end: int | None) -> Replica:
+def _replica(row: Row, broker: int, point: Point | None, unheard: Unheard | None) -> Replica:
+    """A replica; the HW is held back by those known to: of several at level 1 one does, and nobody knows which."""
+    leads, end, holders = broker == row["leader_id"], row["leader_leo"], row["holding_replicas"] or ()
+    leo = end if leads else point.offset if point else None
+    fresh = leads or (point is not None and (leo == end or (row["last_event_ts"] - point.ts <= RECENT and not unheard)))
     return Replica(
-        broker_id=broker,
-        leads=broker == row["leader_id"],
-        in_isr=None if row["isr"] is None else broker in row["isr"],
-        out_of_sync=None if row["out_of_sync"] is None else broker in row["out_of_sync"],
-        holds_back=(row["stalled_ms"] or 0) > 0 and broker in _holders(row),
-        leo=leo,
-        behind=None if leo is None or end is None else max(0, end - leo),
-    )
+        broker, leads, None if row["isr"] is None else broker in row["isr"],
+        None if row["out_of_sync"] is None or unheard else broker in row["out_of_sync"],
+        (row["stalled_ms"] or 0) > 0 and not is_one_of(row) and broker in holders,
+        leo, None if leads or not point else point.ts, max(0, end - leo) if fresh and None not in (leo, end) else None,
+        unheard.since if unheard else None,
+    )  # fmt: skip

@@ -8,8 +8,16 @@ from dataclasses import dataclass, replace
 from pipelines.lake.queries import Row, text
 from pipelines.verdict import judged, sentences
 from pipelines.web.answers.brokers import Tile, broker_rows, tile
-from pipelines.web.answers.common import Sentence, sentences_of, standings, surveyed, timed, verdicts
-from pipelines.web.answers.present import slug_of
+from pipelines.web.answers.common import (
+    WORST_FIRST,
+    Sentence,
+    pages,
+    sentences_of,
+    standings,
+    surveyed,
+    timed,
+    verdicts,
+)  # fmt: skip
 from pipelines.web.answers.topic import TopicLine, topic_lines
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
@@ -35,30 +43,19 @@ def partitions(reader: Reader, asked: Asked) -> Partitions:
     """The partitions of what is asked for, sound ones included."""
     said = verdicts(reader, asked)
     found = f"strpos({_NAME}, {text(asked.q.lower())}) > 0" if asked.q else "true"
-    order = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
     cut = f"LIMIT {asked.limit} OFFSET {(asked.page - 1) * asked.limit}"
     with timed(asked, "partitions"):
-        shown = standings(reader, asked, "*", found, f"{order} {cut}")
+        shown = standings(reader, asked, "*", found, f"{WORST_FIRST} {cut}")
         matching = standings(reader, asked, "count(*) AS n", found)
     total = matching[0]["n"] if matching else 0
     over = {record.cluster for record in surveyed(reader, asked).records if judged.ended(record)}
-    named = [
-        row
-        | {
-            "state": slug_of(row["condition"], row["unknown"]),
-            "sentence": sentences.partition(row, ended=row["cluster"] in over),
-        }
-        for row in shown
-    ]
-    found_topics, found_brokers = _others(reader, asked) if asked.q and asked.page == 1 else ([], [])
-    pages = max(1, -(-total // asked.limit))
-    return Partitions(sentences_of(said), named, total, asked.page, pages, found_topics, found_brokers)
+    named = [row | {"sentence": sentences.partition(row, ended=row["cluster"] in over)} for row in shown]
+    others = _others(reader, asked) if asked.q and asked.page == 1 else ([], [])
+    return Partitions(sentences_of(said), named, total, asked.page, pages(asked, total), *others)
 
 
 def _others(reader: Reader, asked: Asked) -> tuple[list[TopicLine], list[Tile]]:
     """Topics and brokers whose name has what is searched for, a few of each."""
-    few = replace(asked, limit=FEW, page=1)
-    named, _ = topic_lines(reader, few, f"strpos(lower(topic), {text(asked.q.lower())}) > 0")
     number = asked.q.lower().removeprefix("broker").strip()
     known = broker_rows(reader, replace(asked, topic=None, partition=None))[0] if number.isdigit() else []
-    return named, [tile(row) for row in known if str(row["broker_id"]) == number][:FEW]
+    return topic_lines(reader, asked)[:FEW], [tile(row) for row in known if str(row["broker_id"]) == number][:FEW]

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.charts.steps import step_path
-from pipelines.lake.queries import VIEWS, Filter, Row, instant, text
+from pipelines.lake.queries import VIEWS, Filter, Row, instant, moment, text
 from pipelines.verdict import ClusterRecord, Condition, State, Verdict, words
-from pipelines.verdict.present import STATES
 from pipelines.web.answers.common import Sentence, rows, sentence
 from pipelines.web.snapshot import Reader
 from schemas import alerts, cluster_minute
@@ -77,7 +76,9 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     worst = min(of_now, key=lambda line: (line.state.rank, line.part == "judged"))
     said = worst.text.removeprefix(f"{worst.state.value}: ")
     now = Field(worst.state.value, said, _since(record, worst.state, firing))
-    if one.judged.ended and worst.state is State.OK:
+    if worst.state is State.OK and not any(line.part == "present" for line in of_now):
+        now = Field(State.UNKNOWN.value, said)
+    elif one.judged.ended and worst.state is State.OK:
         now = Field("ended", said, record.judged_to)
     lines = [sentence(line) for line in one.lines]
     return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, _records(record, one), lines)
@@ -86,6 +87,7 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
 def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
     rules = _RULES.get(state, (state.name.lower(),))
     told = [firing[record.cluster, rule] for rule in rules if (record.cluster, rule) in firing]
+    told += [moment(one.since) for rule in rules if (one := record.waits.get(rule))]
     if not told and state is State.NOT_JUDGED:
         return record.cut_off or (record.backlog.oldest if record.backlog else None)
     if not told and state in (State.AT_RISK, State.UNKNOWN):
@@ -157,12 +159,6 @@ def _worst(row: Row | None, name: str) -> int | None:
         return None
     most: int | None = row[f"{name}_max"]
     return row[name] if most is None else most
-
-
-def slug_of(condition: str, unknown: bool) -> str:
-    """The state of a partition, in the word of a cluster's."""
-    state = State.UNKNOWN if unknown else STATES.get(Condition[condition], State.OK)
-    return state.value
 
 
 def worst_first(lines: Iterable[ClusterLine]) -> list[ClusterLine]:

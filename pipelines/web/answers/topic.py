@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Row, text
-from pipelines.timeline.happenings import KINDS, Timeline, timeline
+from pipelines.timeline.happenings import KINDS, timeline
+from pipelines.timeline.line import Happening
 from pipelines.verdict import sentences
 from pipelines.verdict.known import refuse_unknown
-from pipelines.web.answers.common import Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers import common
+from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import owner_names
-from pipelines.web.answers.present import slug_of
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
@@ -27,6 +29,7 @@ class TopicLine:
     cluster: str
     topic: str
     state: str
+    counts: Mapping[str, int]
     unwell: int
     partitions: int
     lost: int
@@ -51,28 +54,24 @@ class TopicAnswer:
     verdict: Sequence[Sentence]
     cluster: str
     line: TopicLine
-    counts: Sequence[tuple[str, int]]
     replicas: Sequence[int]
     min_isr: Sequence[int]
     cells: Sequence[tuple[int, str]]
     unwell: Sequence[Row]
     losses: Sequence[str]
-    changed: Timeline
+    changed: Sequence[Happening]
 
 
-def topic_lines(reader: Reader, asked: Asked, found: str = "true") -> tuple[list[TopicLine], int]:
-    """A page of topics, the worst first, and how many there are."""
-    groups = standings(
-        reader, asked, "cluster, topic, condition, unknown, rank, count(*) AS n", found,
-        "GROUP BY cluster, topic, condition, unknown, rank",
-    )  # fmt: skip
-    of: dict[tuple[str, str], list[Row]] = {}
-    for row in groups:
-        of.setdefault((row["cluster"], row["topic"]), []).append(row)
+def topic_lines(reader: Reader, asked: Asked) -> list[TopicLine]:
+    """The topics whose name has what is searched for, the worst first."""
+    found = f"strpos(lower(topic), {text(asked.q.lower())}) > 0" if asked.q else "true"
+    keys = "cluster, topic, condition, unknown, rank"
+    groups = defaultdict[tuple[str, str], list[Row]](list)
+    for row in standings(reader, asked, f"{keys}, count(*) AS n", found, f"GROUP BY {keys}"):
+        groups[row["cluster"], row["topic"]].append(row)
     lost = _lost(reader, asked)
-    ordered = sorted(of, key=lambda key: (min(map(_rank, of[key])), key not in lost, key))
-    shown = ordered[(asked.page - 1) * asked.limit : asked.page * asked.limit]
-    return [_line(reader, key, of[key], lost.get(key, 0)) for key in shown], len(ordered)
+    ordered = sorted(groups, key=lambda key: (min(map(_rank, groups[key])), key not in lost, key))
+    return [_line(reader, key, groups[key], lost.get(key, 0)) for key in ordered]
 
 
 def _rank(row: Row) -> float:
@@ -80,10 +79,13 @@ def _rank(row: Row) -> float:
 
 
 def _line(reader: Reader, key: tuple[str, str], groups: Sequence[Row], lost: int) -> TopicLine:
-    worst = min(groups, key=_rank)
-    unwell, total = sum(row["n"] for row in groups if _rank(row) < 4), sum(row["n"] for row in groups)
+    groups = sorted(groups, key=_rank)
+    counts: dict[str, int] = {}
+    for row in groups:
+        counts[row["state"]] = counts.get(row["state"], 0) + row["n"]
+    unwell = sum(row["n"] for row in groups if _rank(row) < 4)
     return TopicLine(
-        *key, slug_of(worst["condition"], worst["unknown"]), unwell, total, lost, owner_names([key[1]], reader)
+        *key, groups[0]["state"], counts, unwell, sum(counts.values()), lost, owner_names([key[1]], reader)
     )
 
 
@@ -99,10 +101,8 @@ def topics(reader: Reader, asked: Asked) -> Topics:
     """The view at this moment."""
     said = sentences_of(verdicts(reader, asked))
     with timed(asked, "topics"):
-        shown, total = topic_lines(
-            reader, asked, f"strpos(lower(topic), {text(asked.q.lower())}) > 0" if asked.q else "true"
-        )
-    return Topics(said, shown, total, asked.page, max(1, -(-total // asked.limit)))
+        found = topic_lines(reader, asked)
+    return Topics(said, common.page(asked, found), len(found), asked.page, common.pages(asked, len(found)))
 
 
 def topic(reader: Reader, asked: Asked) -> TopicAnswer:
@@ -110,60 +110,32 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
     if asked.topic is None:
         raise UsageError("no topic is named: say cluster and topic in the URL, or search for one")
     refuse_unknown(reader.snapshot(), asked.wanted)
-    asked = replace(asked, partition=None, page=1)
-    lines, _ = topic_lines(reader, asked)
+    asked = replace(asked, partition=None, q="")
+    lines = topic_lines(reader, asked)
     if len(lines) != 1:
-        names = ", ".join(line.cluster for line in lines[:8])
-        raise UsageError(
-            f"{asked.topic} is in several clusters: add cluster= {names}"
-            if lines
-            else f"{asked.topic} was never reported on"
-        )
+        names = ", ".join(line.cluster for line in lines[:8]) or "none yet"
+        raise UsageError(f"{asked.topic} is a topic of one cluster: add cluster=, one of {names}")
     line = lines[0]
     asked = replace(asked, cluster=line.cluster)
     with timed(asked, "partitions"):
-        cells = (
-            standings(reader, asked, "partition, condition, unknown", "true", "ORDER BY partition")
-            if line.partitions <= CELLS
-            else []
-        )
-        unwell = standings(
-            reader,
-            asked,
-            "*",
-            "rank < 4 OR unknown",
-            f"ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, partition LIMIT {WORST}",
-        )
-        shape = standings(
-            reader, asked, "cardinality(ar) AS replicas, min_isr", "true", "GROUP BY cardinality(ar), min_isr"
-        )
-        groups = standings(
-            reader,
-            asked,
-            "condition, unknown, count(*) AS n",
-            "true",
-            "GROUP BY condition, unknown, rank ORDER BY rank",
-        )
-    counts: dict[str, int] = {}
-    for row in groups:
-        state = slug_of(row["condition"], row["unknown"])
-        counts[state] = counts.get(state, 0) + row["n"]
-    wanted = replace(surveyed(reader, asked).wanted, until=asked.until_ts)
-    view = VIEWS["serious"]
+        each = "ORDER BY partition" if line.partitions <= CELLS else "LIMIT 0"
+        cells = standings(reader, asked, "partition, condition, unknown", tail=each)
+        unwell = standings(reader, asked, "*", "rank < 4 OR unknown", f"{WORST_FIRST} LIMIT {WORST}")
+        shape = "cardinality(ar) AS replicas, min_isr"
+        shapes = standings(reader, asked, shape, tail="GROUP BY cardinality(ar), min_isr")
+    wanted, view = common.period(reader, asked), VIEWS["serious"]
     lost = f"SELECT * FROM ({view.select(wanted)}) ORDER BY {view.first} LIMIT {LINES}"
     kinds = [kind for kind in KINDS if kind.name in ("config", "topic")]
     with timed(asked, "timeline"):
         changed = reader.answer(("changed", asked), lambda lake: timeline(lake, wanted, LINES, kinds, newest=True))
     return TopicAnswer(
-        sentences_of(verdicts(reader, asked)), line.cluster, line, list(counts.items()),
-        _several(shape, "replicas"), _several(shape, "min_isr"),
-        [(row["partition"], slug_of(row["condition"], row["unknown"])) for row in cells],
-        [row | {"state": slug_of(row["condition"], row["unknown"])} for row in unwell],
+        sentences_of(verdicts(reader, asked)), line.cluster, line,
+        _several(shapes, "replicas"), _several(shapes, "min_isr"),
+        [(row["partition"], row["state"]) for row in cells], unwell,
         [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],
-        Timeline(tuple(one for one in changed.lines[::-1] if one.kind in ("config", "topic")), changed.left_out),
+        [one for one in changed.lines[::-1] if one.kind in ("config", "topic")],
     )  # fmt: skip
 
 
 def _several(found: Sequence[Row], name: str) -> list[int]:
-    """The values that are known of a column, each once."""
     return sorted({row[name] for row in found if row[name] is not None})
