@@ -21,6 +21,7 @@ def run(
     ] = False,
     interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: a batch so often.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start silver and gold anew from bronze.")] = False,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --rebuild: of this cluster alone.")] = None,
     reshard: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096, help="Go on with N buckets.")] = None,
     accept_removal: Annotated[
         int | None, typer.Option(metavar="VERSION", help="Read on past a commit that took rows out of bronze.")
@@ -42,6 +43,7 @@ def run(
       hwmark run --lake lake --interval 10s       as a service, until SIGTERM
       hwmark run --lake lake --once --drain       after the last log of an incident
       hwmark run --lake lake --once --rebuild     to apply a changed rule to history, too
+      hwmark run --lake lake --once --rebuild --cluster prod    to that of one cluster
       hwmark run --lake lake --once --reshard 8   to go on with eight buckets, on more cores
     """
     from pipelines.commands import jobs
@@ -52,11 +54,21 @@ def run(
         raise UsageError("--drain closes what is there and needs --once")
     if once and interval:
         raise UsageError(f"--once stops at the end of the data: leave out --interval {interval}")
+    if cluster and (not rebuild or not once or reshard is not None):
+        raise UsageError("--cluster is for --once --rebuild, without --reshard")
     if fail_on_alert and not once:
         raise UsageError("--fail-on-alert needs --once: a job that goes on has no exit status")
     settings = settings_of_existing_lake(
         config, lake={"path": lake}, run={"interval": interval, "buckets": buckets, "master": master}
     )
+    if cluster is not None:
+        from pipelines.commands.forget.command import rebuild as rebuild_cluster
+        from pipelines.commands.forget.options import parts
+
+        place, run_job, refuse_unknown = parts(settings, cluster)
+        for line in rebuild_cluster(place, cluster, run_job, refuse_unknown):
+            echo(line)
+        rebuild = False
     with (working if once else progress)("run") as say:
         summary = jobs.run(
             settings,

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from pipelines.lake import table as delta
 from pipelines.lake.data_file import write_file
 from pipelines.lake.delta_log import actions
+from pipelines.lake.durable_log import durable
 from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
 from schemas import tables
 from schemas.declaration import Table
@@ -76,6 +77,24 @@ class Lake:
         delta.add_columns(found, declared(table).with_comments())
         delta.set_properties(found, properties or {})
         return found
+
+    def replace(self, table: Table | str) -> None:
+        """Makes the table anew in place of the one that is there: without rows, under another id, so that a stream over
+        it fails by name. Versions, properties and what its writers have reached stay."""
+        from deltalake import DeltaTable
+
+        found, made = self.open(table), declared(table)
+        properties = {**found.metadata().configuration, **({KEY: ",".join(made.key)} if made.key else {})}
+        with durable(found):
+            DeltaTable.create(
+                self.uri(table),
+                made.with_comments(),
+                mode="overwrite",
+                configuration=properties,
+                storage_options=dict(self.storage_options),
+                description=made.words,
+                raise_if_key_not_exists=False,
+            )
 
     def rows(self, table: Table | str) -> ds.Dataset:
         """The rows of a table as they are now."""

@@ -18,7 +18,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.retention import BRONZE, GO_ON, TIMES
 from pipelines.lake.row_groups import row_groups
 from pipelines.lake.spans import Span, spans
-from pipelines.lake.table import RETENTION, dataset, replace_files
+from pipelines.lake.table import AGAIN, RETENTION, dataset, replace_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,11 +34,12 @@ IDS = {"alerts": "alert_id", "incidents": "incident_id"}
 """What deliveries name."""
 
 
-def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = None) -> int:
+def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = None, *, again: bool = False) -> int:
     """Puts files without the rows of a cluster, or without those before a time, in place of those that have some.
 
-    Returns how many rows went. One commit; a killed one has left the table as it was. Raises CommitFailedError where
-    somebody else removed one of the files meanwhile.
+    `again`: and others with these rows alone, which the job is to read again. Returns how many rows went. One commit; a
+    killed one has left the table as it was. Raises CommitFailedError where somebody else removed one of the files
+    meanwhile.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -64,11 +65,13 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
             )
         gone += len(rows) - len(kept)
         taken.append(span)
-        if len(kept):
-            parts = row_groups(kept) if name == BRONZE else [kept]
-            written.append(write_file(folder, name, kept.schema, parts, COMPRESSION))
+        for part in (kept, rows.filter(wanted).select(list(columns)) if again else kept.slice(0, 0)):
+            if len(part):
+                parts = row_groups(part) if name == BRONZE else [part]
+                written.append(write_file(folder, name, part.schema, parts, COMPRESSION))
     if taken:
-        replace_files(table, [span.file for span in taken], written, mark=RETENTION)
+        mark = f"{AGAIN}{cluster}" if again else RETENTION
+        replace_files(table, [span.file for span in taken], written, mark)
     return gone
 
 

@@ -28,6 +28,8 @@ T = TypeVar("T")
 Mode = Literal["append", "overwrite"]
 COMPACTION, RETENTION = "compaction", "retention"
 """How a commit of ours says under MARK that it only put rows into other files, or took away files that are old."""
+AGAIN = "again:"
+"""With this and a cluster begins that of a commit that put its rows into files of their own, to be read again."""
 TRIES = 20
 """So often a compaction is offered to a table that others commit to."""
 ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"

@@ -35,6 +35,7 @@ from pipelines.streaming.source.skipped import skip_file
 from pipelines.streaming.source.suitable import require_suitable
 from pipelines.streaming.spark_internals import NOT_STARTED
 from pipelines.streaming.tables import ROLE, TABLES, at_once, create_tables
+from pipelines.streaming.unfinished import require_finished
 from pipelines.streaming.upkeep import Upkeep
 from pipelines.streaming.workers.kernels import compile_first
 from schemas import replication_events
@@ -72,6 +73,8 @@ def run(
     asked = options or RunOptions()
     place = Lake(_absolute(lake), dict(asked.storage_options))
     stopping = stop or threading.Event()
+    if held is None:
+        require_finished(place)
     role = nullcontext(held) if held is not None else hold(place.root, ROLE, place.storage_options)
     with stoppable(stopping) as install_handlers, role as held:
         query = _prepared(place, rules, asked)

@@ -71,15 +71,24 @@ def kept_briefly(retention_s: float) -> dict[str, str]:
 
 
 def commit(
-    lake: Lake, kind: str, files: Sequence[Written], query_id: str, batch_id: int, *, overwrite: bool = False
+    lake: Lake,
+    kind: str,
+    files: Sequence[Written],
+    query_id: str,
+    batch_id: int,
+    *,
+    overwrite: bool = False,
+    anew: bool = False,
 ) -> bool:
-    """One commit of a micro-batch's files to one table; False where the table has that batch already.
+    """One commit of a micro-batch's files to one table, or to one made `anew`; False where it has that batch already.
 
     Delta records the transaction and does not refuse an old one: whether it is there is asked here.
     """
     if has_batch(lake.open(kind), query_id, batch_id):
         return False
     mode: Mode = "overwrite" if overwrite else "append"
+    if anew:
+        committing(lambda: lake.replace(kind))
     committing(lambda: add_files(lake.open(kind), files, {query_id: batch_id}, mode))
     return True
 

@@ -13,7 +13,7 @@ import pytest
 from generators.brokerlogs.ingest import ingest_logs, read_logs
 from generators.recordings import traces
 from pipelines.commands.forget import command
-from pipelines.commands.forget.command import Removal, forget
+from pipelines.commands.forget.command import forget, rebuild
 from pipelines.errors import UsageError
 from pipelines.lake import removal
 from pipelines.lake.bronze import read_events
@@ -24,6 +24,7 @@ from pipelines.replication.state import snapshot
 from pipelines.streaming import job
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.tables import KINDS
+from pipelines.streaming.unfinished import Removal
 from schemas import alerts, deliveries, notes, quality_results, tables
 from tests.streaming.shell import same_rows
 
@@ -145,7 +146,7 @@ def test_nothing_of_the_cluster_is_left_and_the_others_are_as_they_were(spark, l
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("lines", [0, 1, 2, 4, 11, 30])
+@pytest.mark.parametrize("lines", [0, 1, 5, 12, 15, 40])
 @pytest.mark.sampled(3)
 def test_killed_at_any_step_the_next_call_does_the_rest(lake, tmp_path, lines):
     before = {name: rows_of(lake, name) for name in WITH_CLUSTER if lake.has_table(name)}
@@ -199,6 +200,31 @@ def test_before_a_time_only_older_rows_go(lake):
     assert len(read_events(lake.root, cluster=STAYS)) == len(events)
     summary = run(lake)
     assert summary.events == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("killed_after", [3, None], ids=["killed on the way", "in one go"])
+def test_one_cluster_is_made_anew_from_bronze(lake, killed_after):
+    final = [name for name in KINDS if name not in ("coverage", "minute_stats")]
+    names = [*final, "partition_health", "cluster_minute", "replication_events"]
+    before = {name: (rows_of(lake, name), rows_of(lake, name, GONE)) for name in names}
+    ids = {name: lake.open(name).metadata().id for name in names}
+
+    def go(cluster, held):
+        job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
+
+    if killed_after:
+        killed = rebuild(lake, GONE, go, lambda: None)
+        for _, _ in zip(range(killed_after), killed, strict=False):
+            pass
+        killed.close()
+        with pytest.raises(UsageError, match="run --rebuild --cluster xenopus` was cut off"):
+            run(lake)
+    list(rebuild(lake, GONE, go, lambda: None))
+    after = {name: (rows_of(lake, name), rows_of(lake, name, GONE)) for name in names}
+    assert {name: len(rows) for name, (_, rows) in after.items()} == {n: len(rows) for n, (_, rows) in before.items()}
+    assert after == before
+    assert {name: lake.open(name).metadata().id for name in names} == ids
 
 
 def test_it_waits_for_nobody_who_writes(tmp_path):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -14,7 +12,7 @@ from pipelines.commands.maintain.command import version_read
 from pipelines.errors import UsageError
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
-from pipelines.lake.records import record, write_record
+from pipelines.lake.records import write_record
 from pipelines.lake.removal import IDS, clean_log, readable_versions, remove_rows, remove_unnamed
 from pipelines.lake.retention import BRONZE
 from pipelines.lake.roles import Held, hold
@@ -23,30 +21,16 @@ from pipelines.streaming.checkpoint.query import recorded
 from pipelines.streaming.dead_files import remove_tombstones
 from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.streaming.source.closings import remove_cluster
-from pipelines.streaming.tables import ROLE
+from pipelines.streaming.tables import ROLE, TABLES
+from pipelines.streaming.unfinished import RECORD, Removal, require_finished
 from schemas import tables
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-RECORD = "_forget.json"
-"""What is being taken out: there from the first step to the last."""
 ROLES = ("maintain", "check", "alerts", "notify")
 Run = Callable[[str | None, Held], object]
 """Runs the job to the end of bronze, in a role that is held; with a state that knows nothing of a cluster."""
-
-
-@dataclass(frozen=True)
-class Removal:
-    """A cluster to take out, or its rows before a time."""
-
-    cluster: str
-    before: datetime | None = None
-
-    @property
-    def words(self) -> str:
-        before = "" if self.before is None else f" --before {self.before:%Y-%m-%dT%H:%M:%SZ}"
-        return f"hwmark forget --cluster {self.cluster}{before}"
 
 
 def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
@@ -55,14 +39,38 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
     The job reads all of bronze first: what would be written anew has been read, and is not read again. `refuse_unknown`
     raises where the lake has no such cluster. Raises RoleHeld, UsageError.
     """
-    with ExitStack() as roles:
-        held = roles.enter_context(hold(lake.root, ROLE, lake.storage_options))
-        for role in (*ROLES, *_writers(lake, asked.cluster)):
-            roles.enter_context(hold(lake.root, role, lake.storage_options))
-        begun = record(lake, RECORD, Removal)
-        if begun not in (None, asked):
-            raise UsageError(f"`{begun.words}` was cut off: call that again first")
-        if begun is None:
+    with _begun(lake, asked, ROLES, refuse_unknown) as (held, has_run):
+        yield from _take_out(lake, asked, held, run if has_run else lambda *_: None)
+        if asked.before is None:
+            yield from _remove_records(lake, asked.cluster)
+
+
+def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
+    """Makes silver and gold of one cluster anew from its oldest row in bronze, which gets its rows a second time, as
+    news for a state that knows nothing of it. A line of words each step; killed, it is called again."""
+    with _begun(lake, Removal(cluster, again=True), ROLES[:1], refuse_unknown) as (held, has_run):
+        if not has_run:
+            raise UsageError(f"nothing was made of {cluster} yet: `hwmark run --once`")
+        run(None, held)
+        for name in (*TABLES, BRONZE):
+            held.check()
+            if lake.has_table(name):
+                rows = remove_rows(lake, name, cluster, again=name == BRONZE)
+                yield f"{lake.path(name)}: {rows:,} rows {'to be read again' if name == BRONZE else 'removed'}"
+        run(cluster, held)
+
+
+@contextmanager
+def _begun(
+    lake: Lake, asked: Removal, roles: Sequence[str], refuse_unknown: Callable[[], None]
+) -> Iterator[tuple[Held, bool]]:
+    """Holds the roles, that of the job and these, and has the lake say what is under way until it is done; yields the
+    job's, and whether it has ever run."""
+    with ExitStack() as held_until:
+        held = held_until.enter_context(hold(lake.root, ROLE, lake.storage_options))
+        for role in (*roles, *(() if asked.again else _writers(lake, asked.cluster))):
+            held_until.enter_context(hold(lake.root, role, lake.storage_options))
+        if require_finished(lake, asked) is None:
             refuse_unknown()
         query = recorded(lake)
         if query is not None and query.source == "delta" and asked.before is None:
@@ -71,28 +79,25 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
                 "`hwmark run --once --rebuild`, then call this again"
             )
         write_record(lake, RECORD, asked)
-        yield from _take_out(lake, asked, held, run if query is not None else lambda *_: None)
-        if asked.before is None:
-            yield from _remove_records(lake, asked.cluster)
+        yield held, query is not None
         lake.files().delete_file(RECORD)
 
 
 def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]:
-    """The rows, then the files and versions that had them; bronze first, then what is made of it."""
+    """The rows, then the state, then the files and versions that had them."""
     run(None, held)
     there = [name for name in tables() if lake.has_table(name)]
     # What names a row by its id goes before that row.
     there.sort(key=lambda name: (name != BRONZE, name in IDS))
-    gone = dict[str, int]()
     for name in there:
         held.check()
-        gone[name] = remove_rows(lake, name, asked.cluster, asked.before)
-        if name == BRONZE:
-            yield f"{lake.path(name)}: {gone[name]:,} rows removed"
-            run(asked.cluster if asked.before is None else None, held)
-            if asked.before is None and (query := recorded(lake)) is not None:
-                remove_others(lake, query)
-                yield "state: moved to one without it"
+        if rows := remove_rows(lake, name, asked.cluster, asked.before):
+            yield f"{lake.path(name)}: {rows:,} rows removed"
+    # What it writes from here on is compared with a present that has nothing of the cluster.
+    run(asked.cluster if asked.before is None else None, held)
+    if asked.before is None and (query := recorded(lake)) is not None:
+        remove_others(lake, query)
+        yield "state: moved to one without it"
     for name in there:
         held.check()
         read, versions = version_read(lake) if name == BRONZE else None, readable_versions(lake, name)
@@ -100,7 +105,7 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]
         clean_log(lake, name, asked.cluster, read)
         dead += remove_unnamed(lake, name, asked.cluster)
         time_travel = f"versions {versions[0]} to {versions[-1]} could be read until now"
-        yield f"{lake.path(name)}: {gone[name]:,} rows and {dead} dead files removed; {time_travel}"
+        yield f"{lake.path(name)}: {dead} dead files removed; {time_travel}"
 
 
 def _writers(lake: Lake, cluster: str) -> list[str]:

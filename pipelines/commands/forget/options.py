@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.progress import echo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipelines.commands.forget.command import Run
+    from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.roles import Held
+    from pipelines.settings import Settings
 
 
 def forget(
@@ -30,22 +38,29 @@ def forget(
       hwmark forget --cluster old --lake lake
       hwmark forget --cluster prod --before 2026-01-01 --lake lake
     """
-    from pipelines.commands import jobs
     from pipelines.commands.forget import command
-    from pipelines.commands.progress import batch_line
-    from pipelines.lake.lake import Lake as Place
-    from pipelines.lake.queries import Filter
-    from pipelines.lake.roles import Held
-    from pipelines.verdict.known import refuse_unknown
+    from pipelines.streaming.unfinished import Removal
     from pipelines.verdict.since import moment_of
 
     settings = settings_of_existing_lake(config, lake={"path": lake})
+    asked = Removal(cluster, None if before is None else moment_of("--before", before))
+    place, run, refuse_unknown = parts(settings, cluster)
+    for line in command.forget(place, asked, run, refuse_unknown):
+        echo(line)
+
+
+def parts(settings: Settings, cluster: str) -> tuple[Place, Run, Callable[[], None]]:
+    """The lake, the job on it, and the check that it knows the cluster."""
+    from pipelines.commands import jobs
+    from pipelines.commands.progress import batch_line
+    from pipelines.lake.lake import Lake as Place
+    from pipelines.lake.queries import Filter
+    from pipelines.verdict.known import refuse_unknown
+
     path = settings.lake.path
     place = Place(path if "://" in path else str(Path(path).absolute()), settings.lake.storage_options)
-    asked = command.Removal(cluster, None if before is None else moment_of("--before", before))
 
     def run(forgotten: str | None, held: Held) -> None:
         jobs.run(settings, lambda batch: echo(batch_line(batch)), once=True, forget=forgotten, held=held)
 
-    for line in command.forget(place, asked, run, lambda: refuse_unknown(place, Filter(cluster=cluster))):
-        echo(line)
+    return place, run, lambda: refuse_unknown(place, Filter(cluster=cluster))

@@ -115,14 +115,23 @@ class LakeWriter(DataSourceStreamArrowWriter):
         # Which query silver belongs to is known by its transaction, from its first batch on, which may have no facts.
         marked = KINDS[:1] if batchId == 0 else ()
         silver = [kind for kind in KINDS if first or kind in marked or batch.of(kind)]
-        at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=first) for kind in silver)
+        at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, anew=first) for kind in silver)
         if first:
             added_to = (*MINUTES, BROKERS, *LAGS, CHANGES)
-            at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, overwrite=True) for kind in added_to)
+            at_once(partial(commit, self.lake, kind, [], query_id, batchId - 1, anew=True) for kind in added_to)
         kept = HEALTH in batch.unchanged
         due = (HEALTH, BROKERS, *LAGS, CHANGES) if batch.health else ()
         present = [
-            partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, overwrite=kind in WHOLE)
+            partial(
+                commit,
+                self.lake,
+                kind,
+                batch.of(kind),
+                query_id,
+                batchId,
+                overwrite=kind in WHOLE,
+                anew=first and kind == HEALTH,
+            )
             for kind in due
             if batch.of(kind) or (kind == HEALTH and not kept)
         ]

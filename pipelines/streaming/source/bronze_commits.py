@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 from urllib.parse import unquote
 
 from pipelines.lake.engines import MARK
-from pipelines.lake.table import RETENTION
+from pipelines.lake.table import AGAIN, RETENTION
 
 
 class Cut(TypedDict):
@@ -59,14 +59,20 @@ class File:
 
 
 def added(commit: Sequence[Mapping[str, Any]], accepted: bool = False) -> list[File]:
-    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing.
+    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing, or a cluster
+    that is to be read again.
 
     `accepted`: whoever removed rows may have added others; what was read before is a repeat.
     """
-    if _removes(commit) and not accepted and not _is_upsert(commit):
+    mark = str(_info(commit).get(MARK))
+    if _removes(commit) and not mark.startswith(AGAIN) and not accepted and not _is_upsert(commit):
         return []
     at = next((a["commitInfo"].get("timestamp") for a in commit if "commitInfo" in a), None)
-    return [_file(a["add"], at) for a in commit if "add" in a and a["add"]["dataChange"]]
+    files = [_file(a["add"], at) for a in commit if "add" in a and a["add"]["dataChange"]]
+    if not mark.startswith(AGAIN):
+        return files
+    cluster = mark.removeprefix(AGAIN)
+    return [file for file in files if file.clusters == (cluster, cluster)]
 
 
 def removes_rows(commit: Sequence[Mapping[str, Any]], skipped: Collection[str] = ()) -> bool:
@@ -95,11 +101,11 @@ def _removes(commit: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_retention(commit: Sequence[Mapping[str, Any]]) -> bool:
-    """By its mark, or, of earlier versions, by its only condition."""
+    """Whether it took rows away in our upkeep: by its mark, or, of earlier versions, by its only condition."""
     info = _info(commit)
     predicate = str(info.get("operationParameters", {}).get("predicate", ""))
     of_earlier = info.get("operation") == "DELETE" and re.fullmatch(r"ts < (?:(?! AND | OR ).)*", predicate)
-    return bool(info.get(MARK) == RETENTION or of_earlier)
+    return bool(info.get(MARK) == RETENTION or str(info.get(MARK)).startswith(AGAIN) or of_earlier)
 
 
 def _info(commit: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
