@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 TARGET_BYTES = 128 << 20
 """Files are put together up to so much; one that is as large stays as it is."""
+AT_ONCE = 16
+"""Files of so many targets are sorted together and cut into files of a target each, which then hold a range of
+partitions each: who asks for one partition of a day opens one of them."""
+LEFT_OVER = 4
+"""A file that was sorted already is sorted anew, with what came since, where it is less than this part of a target."""
 ROWS_OF_A_GROUP = 1 << 17
 COMPRESSION = "zstd"
 """Compacted files are written once and kept for months; with snappy, which the job writes because it is faster,
@@ -81,12 +86,13 @@ def compact(lake: Lake, name: str, target_bytes: int = TARGET_BYTES) -> Compacte
                 key = _key(name, span)
                 if key is None and (not span.is_ours or not span.rows or _is_mixed(name, span)):
                     kinds[()].append(span)
-                elif key is not None and not split and span.file.size < target_bytes:
+                elif key is not None and not split and _is_small(name, span, target_bytes):
                     kinds[key].append(span)
+        limits = (target_bytes, ROWS_OF_A_FILE) if name == BRONZE else (AT_ONCE * target_bytes, sys.maxsize)
         for key, files in kinds.items():
-            for few in _bins(files, target_bytes, ROWS_OF_A_FILE if name == BRONZE else sys.maxsize):
+            for few in _bins(files, *limits):
                 if split or (key and len(few) > 1):
-                    done += _rewritten(lake, table, name, few, split)
+                    done += _rewritten(lake, table, name, few, split, target_bytes)
     return done
 
 
@@ -99,6 +105,12 @@ def _key(name: str, span: Span) -> Key | None:
     cluster = (span.cluster,) if name == BRONZE else ()
     day = (span.day,) if name in TIMES else ()
     return None if None in (*cluster, *day) or not span.is_plain else ("", *span.file.values.values(), *cluster, *day)
+
+
+def _is_small(name: str, span: Span, target_bytes: int) -> bool:
+    """Whether a file is to be put together with others; of one that is sorted a small rest only."""
+    is_sorted = name != BRONZE and span.file.path.endswith(f".{COMPRESSION}.parquet")
+    return span.file.size < (target_bytes // LEFT_OVER if is_sorted else target_bytes)
 
 
 def _is_mixed(name: str, span: Span) -> bool:
@@ -127,11 +139,15 @@ def _bins(files: Iterable[Span], target_bytes: int, most_rows: int) -> Iterator[
         yield taken
 
 
-def _rewritten(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], split: bool) -> Compacted:
+def _rewritten(
+    lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], split: bool, target_bytes: int
+) -> Compacted:
     """Has new files stand for these: sorted, or, of one key, as their rows lie where that takes less."""
     size, folder = sum(span.file.size for span in files), lake.files(name)
+    rows = sum(span.rows for span in files)
+    most = ROWS_OF_A_FILE if name == BRONZE else -(-rows // max(1, -(-size // target_bytes)))
     for is_sorted in (True,) if split or name == BRONZE else (True, False):
-        written = _sorted_files(lake, table, name, files, is_sorted)
+        written = _sorted_files(lake, table, name, files, is_sorted, most)
         after = sum(file.size for file in written)
         if split or after <= size:
             replace_files(table, [span.file for span in files], written)
@@ -141,8 +157,10 @@ def _rewritten(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], 
     return Compacted()
 
 
-def _sorted_files(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], is_sorted: bool) -> list[Written]:
-    """Files of all their rows, one for each key; those that are not sorted have one."""
+def _sorted_files(
+    lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], is_sorted: bool, most: int
+) -> list[Written]:
+    """Files of all their rows, one for each key, or several where one has more than so many rows."""
     import pyarrow as pa
 
     declared, folder, time = pa.schema(table.schema().to_arrow()), lake.files(name), TIMES.get(name)
@@ -153,7 +171,7 @@ def _sorted_files(lake: Lake, table: DeltaTable, name: str, files: Sequence[Span
     size = ROWS_OF_A_GROUP_OF_BRONZE if name == BRONZE else ROWS_OF_A_GROUP
     with _rows(table, name, files, parts if is_sorted else None) as batches:
         tables = (pa.Table.from_batches([batch]).select(schema.names).cast(schema) for batch in batches)
-        pieces = _pieces(tables, parts, time) if is_sorted else (((), rows) for rows in tables)
+        pieces = _pieces(tables, parts if is_sorted else (), time if is_sorted else None, max(1, most))
         return [
             write_file(folder, name, schema, _row_groups(name, map(itemgetter(1), rows), size), compression=COMPRESSION)
             for _, rows in groupby(pieces, itemgetter(0))
@@ -192,7 +210,9 @@ def _readable(rows: Any) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(rows.schema, (batch for table in tables for batch in table.to_batches()))
 
 
-def _pieces(tables: Iterable[pa.Table], parts: Sequence[str], time: str | None) -> Iterator[tuple[Key, pa.Table]]:
+def _pieces(
+    tables: Iterable[pa.Table], parts: Sequence[str], time: str | None, most: int
+) -> Iterator[tuple[Key, pa.Table]]:
     """The same rows, cut wherever the next one is of another key; a key of more rows than a file holds is several."""
     import numpy as np
 
@@ -206,7 +226,12 @@ def _pieces(tables: Iterable[pa.Table], parts: Sequence[str], time: str | None) 
             key = (*(column[start].as_py() for column in columns), int(days[start]))
             count = count + end - start if key == last else end - start
             last = key
-            yield (*key, (count - 1) // ROWS_OF_A_FILE), rows.slice(start, end - start)
+            before, at = count - (end - start), start
+            while at < end:  # a piece ends where a file is full
+                number = (before + at - start) // most
+                until = min(end, start + (number + 1) * most - before)
+                yield (*key, number), rows.slice(at, until - at)
+                at = until
 
 
 def _row_groups(name: str, tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
