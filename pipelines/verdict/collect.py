@@ -193,7 +193,7 @@ def _filled(
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
     groups, (levels, unstarted, unassigned) = _groups(lake, wanted, quiet), _levels(lake, wanted)
     fallen, copies = falls(lake, lost), defaultdict[str, list[str]](list)
-    for one in last_copies(lake, lost):
+    for one in last_copies(lake, lost) if any(one.partitions for one in fallen.values()) else ():
         copies[one.cluster].append(one.text(lake.root))
     gaps, odd, assigned = _gaps(lake, wanted), _not_understood(lake, wanted), _assigned(lake, wanted)
     unread, stretches, former = _unread(lake, wanted), _stretches(lake, lost), _former(lake, wanted)

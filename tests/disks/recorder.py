@@ -82,7 +82,8 @@ class Recording:
             time.sleep(1.2)
         self._write("clicks", range(90), "all", key=lambda k: f"user-{k}", partition=-1, partitioner="murmur2")
         for codec in ("gzip", "snappy", "lz4", "zstd"):
-            self._write("packed", range(5), "all", text=f"{codec} " * 40, **{"compression.type": codec})
+            settings: dict[str, Any] = {"compression.type": codec}
+            self._write("packed", range(5), "all", text=f"{codec} " * 40, **settings)
         self._transactions()
         cluster.create_topic("again", [[ALONE, STALE]])
         time.sleep(6)
