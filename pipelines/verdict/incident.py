@@ -102,7 +102,7 @@ def _range(loss: Row) -> str:
     if first is None or end is None:
         return f"offsets below the HW {_known(loss['hw_before'])}: which is not known"
     bound = {"proven": "", "bounded": "at least "}.get(loss["proof"], "perhaps ")
-    most = _evidence(loss).get("at_most")
+    most = read_evidence(loss).get("at_most")
     at_most = f", at most {most[0]}..{most[1] - 1}" if most and None not in most else ""
     return f"{bound}{words.count(end - first, 'offset')}, {first}..{end - 1}{at_most}"
 
@@ -155,7 +155,7 @@ def _above(loss: Row, before: Before) -> str:
 
 def _judged(loss: Row) -> Iterator[str]:
     yield f"{loss['proof']} at {words.level(loss['level'])}"
-    if missing := _evidence(loss).get("missing"):
+    if missing := read_evidence(loss).get("missing"):
         yield "missing: " + ", ".join(map(str, missing))
     if (loss["revision"] or 1) > 1:
         yield f"revision {loss['revision']}: telemetry that came late changed the verdict"
@@ -166,7 +166,8 @@ def _term(loss: Row, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row["leader_epoch"] == loss["leader_epoch_before"]]
 
 
-def _evidence(loss: Row) -> dict[str, Any]:
+def read_evidence(loss: Row) -> dict[str, Any]:
+    """The evidence of a row of silver/hw_regressions; empty if it is no JSON object."""
     try:
         found = json.loads(loss["evidence"] or "{}")
     except ValueError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -13,6 +12,7 @@ from pipelines.lake.lags import present_brokers
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, query
 from pipelines.verdict import words
+from pipelines.verdict.incident import read_evidence
 from schemas import hw_regressions
 
 _AWAY = {"fenced": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
@@ -73,7 +73,8 @@ def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
 
 def _had(loss: Row) -> set[int]:
     """The brokers that had the lost records: their leader, and who is known to have stored a HW above them."""
-    by = str((json.loads(loss["evidence"] or "{}").get("hw") or {}).get("by", ""))
+    hw = read_evidence(loss).get("hw")
+    by = str(hw.get("by", "")) if isinstance(hw, dict) else ""
     stored = by.removeprefix(_STORED_BY)
     known = {int(stored)} if by.startswith(_STORED_BY) and stored.isdecimal() else set()
     before = loss["leader_id_before"]

@@ -55,6 +55,14 @@ def test_nothing_is_said_of_a_broker_that_is_not_away(state):
     assert texts([broker(1, state)]) == []
 
 
+@pytest.mark.parametrize("evidence", [
+    '{"broker": 3, "hw": [300, 120], "answered": {"epoch": 0, "end": 120}}', '{"hw": null}', "[]", '{"hw": {"by": 7}}',
+    '{"withdrawn": true}', "", "not JSON",
+])  # fmt: skip
+def test_evidence_of_any_form_names_nobody_else(evidence):
+    assert [text[:16] for text in texts([broker(1), broker(3)], loss(evidence=evidence))] == ["broker 1 is down"]
+
+
 def test_nothing_is_said_of_the_leader_that_resumed_itself():
     assert texts([broker(1)], loss(leader_id=1)) == []
 
