@@ -96,7 +96,12 @@ def ingest_disk(
         began: float | None = None
         while True:
             for reader in readers:
-                reader.read(directories, summary)
+                try:
+                    reader.read(directories, summary)
+                except Unreadable as error:  # renamed, or the disk fails; what the lake refuses ends the process
+                    if not follow:
+                        raise
+                    summary.problems[reader.source] = [str(error)]
             if on_progress:
                 on_progress(summary.lines()[0])
             # the first look reads all that there is

@@ -16,6 +16,7 @@ from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line
 from generators.brokerlogs.messages.controller_state import METADATA_LOG, ControllerLogState
 from generators.brokerlogs.messages.metadata_records import append_rows
+from generators.disks.files import Unreadable
 from generators.disks.metadata_log import (
     BatchContent,
     NodeLog,
@@ -96,7 +97,11 @@ class Replay:
             EVENTS.empty_table(), np.zeros(0, np.int64), self._committed, chosen.lineage.end, epoch,
             before.last_ts, before.records, before.lost, before.unknown,
         )  # fmt: skip
-        self._read_pieces(before.end)
+        try:
+            self._read_pieces(before.end)
+        except Unreadable:
+            self._begin()  # what was read is told from the lake's state on, at the next look
+            raise
         result = self._result
         if self._events.count:
             result.rows = self._events.table(self._cluster, SOURCE)

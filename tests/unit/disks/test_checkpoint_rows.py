@@ -12,6 +12,7 @@ import pytest
 from generators.disks import ingest
 from generators.disks.checkpoint_rows import BrokerCheckpoints
 from generators.disks.directories import find_log_directories
+from generators.disks.files import Unreadable
 from generators.disks.ingest import ingest_disk
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import RoleHeld, hold
@@ -306,3 +307,27 @@ def test_a_directory_that_is_away_for_a_while_is_told_and_read_on_later(tmp_path
     ingest_disk([data], cluster="c", lake=lake, follow=True, stop=stop, on_progress=look)
     assert heard[:3] == [heard[0]] * 3
     assert [row["hw"] for row in samples(read_events(lake), 1)] == [300, 305]
+
+
+def test_following_goes_on_where_one_look_cannot_read_a_file(tmp_path, monkeypatch):
+    data, lake, heard, stop = tmp_path / "data", str(tmp_path / "lake"), [], threading.Event()
+    Cluster(data).replica(1, 300, [(0, 0)], 310)
+    monkeypatch.setattr(ingest, "LEAST_PAUSE_S", 0.01)
+    monkeypatch.setattr(ingest, "SHARE", 1e9)
+    read, failures = ingest.Replay.read, iter([True])
+
+    def fails_once(self, nodes):
+        if next(failures, False):
+            raise Unreadable(data, "gone")
+        return read(self, nodes)
+
+    monkeypatch.setattr(ingest.Replay, "read", fails_once)
+
+    def look(words):
+        heard.append(words)
+        if len(heard) == 3:
+            stop.set()
+
+    summary = ingest_disk([data], cluster="c", lake=lake, follow=True, stop=stop, on_progress=look)
+    assert "disk/metadata" in {row["source_id"] for row in read_events(lake).to_pylist()}
+    assert summary.problems["disk/metadata"] == []

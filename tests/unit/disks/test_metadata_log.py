@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from generators.brokerlogs.ingest import read_logs
 from generators.disks.batches import CONTROL, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER
 from generators.disks.directories import find_log_directories
+from generators.disks.files import Unreadable
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
 from generators.disks.metadata_messages import UnknownRecord, decode
 from generators.disks.metadata_rows import SOURCE, Replay, read_rows
@@ -320,6 +321,18 @@ def test_what_waited_for_a_majority_is_told_again_once_it_is_committed(tmp_path)
     shutil.rmtree(tmp_path / "broker-2")
     metadata_node(tmp_path, 2, records_of([TOPIC, partition(), change((0, ids(1)))]))
     assert look() == [("isr", True)]
+
+
+def test_a_segment_that_vanishes_while_it_is_read_costs_no_row(tmp_path):
+    """Retention renames segments: what could not be read is read at the next look."""
+    replay, walked = Replay("c"), {}
+    at = metadata_node(tmp_path, 1, records_of([TOPIC, partition(), change((0, ids(1)))]))
+    copies, log = node_logs(find_log_directories([tmp_path]), walked), at / f"{0:020d}.log"
+    log.rename(at / "away")
+    with pytest.raises(Unreadable):
+        replay.read(copies)
+    (at / "away").rename(log)
+    assert len(rows_of(replay.read(node_logs(find_log_directories([tmp_path]), walked)))) == 2
 
 
 def test_a_tail_that_was_cut_and_written_anew_is_read_anew(tmp_path):
