@@ -73,8 +73,8 @@ class BrokerCheckpoints:
 
     @property
     def until_ms(self) -> int:
-        """Until when every directory has told all."""
-        return int(min((written for written, _ in self.told.values()), default=0) * 1000)
+        """The time of the newest checkpoint told: a directory that failed long ago holds nothing up."""
+        return int(max((written for written, _ in self.told.values()), default=0) * 1000)
 
     def _append_rows(self, directory: LogDirectory, builder: EventBuilder, errors: list[float], now: float) -> None:
         checkpoint, name = _checkpoint(directory), directory.directory_id or str(directory.path)

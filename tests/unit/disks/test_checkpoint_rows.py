@@ -5,6 +5,7 @@ import shutil
 import threading
 from collections import Counter
 from datetime import UTC, datetime
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -331,3 +332,18 @@ def test_following_goes_on_where_one_look_cannot_read_a_file(tmp_path, monkeypat
     summary = ingest_disk([data], cluster="c", lake=lake, follow=True, stop=stop, on_progress=look)
     assert "disk/metadata" in {row["source_id"] for row in read_events(lake).to_pylist()}
     assert summary.problems["disk/metadata"] == []
+
+
+def test_a_log_directory_that_failed_long_ago_fills_no_seconds(tmp_path):
+    """Two log.dirs of one broker, of which one is written no more: every look has a row of progress, not thousands."""
+    for name, at_s in (("disk-1", AT_S), ("disk-2", AT_S + 5000)):
+        one = directory(tmp_path / name, 1, clean=False)
+        stamp(partition(one, [batch(0, 10)], [(0, 0)], name=f"{name}-0", topic_id=TOPIC_ID), at_s - 1)
+    lake, counts = tmp_path / "lake", []
+    for k in range(3):
+        for name, at_s in (("disk-1", AT_S), ("disk-2", AT_S + 5000 + 5 * k)):
+            file = tmp_path / name / "broker-1" / "replication-offset-checkpoint"
+            offsets(file.parent, file.name, **{name: k + 1})
+            os.utime(file, (at_s, at_s))
+        counts.append(told(tmp_path, lake).num_rows)
+    assert [after - before for before, after in pairwise(counts)] == [7, 7]
