@@ -94,6 +94,7 @@ def ingest_disk(
     with ExitStack() as roles:
         readers = _readers(directories, _Place(lake, cluster, storage_options, roles), follow=follow)
         began: float | None = None
+        said: list[str] = []
         while True:
             for reader in readers:
                 try:
@@ -103,7 +104,9 @@ def ingest_disk(
                         raise
                     summary.problems[reader.source] = [str(error)]
             if on_progress:
-                on_progress(summary.lines()[0])
+                problems = [problem for each in summary.problems.values() for problem in each]
+                on_progress("; ".join([summary.lines()[0], *(one for one in problems if one not in said)]))
+                said = problems
             # the first look reads all that there is
             pause_s = LEAST_PAUSE_S if began is None else (process_time() - began) / SHARE
             if not follow or stop.wait(max(pause_s, LEAST_PAUSE_S)):

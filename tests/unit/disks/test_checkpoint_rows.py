@@ -297,6 +297,7 @@ def test_a_directory_that_is_away_for_a_while_is_told_and_read_on_later(tmp_path
 
     def look(words):
         heard.append(read_events(lake).num_rows)
+        assert ("is no directory" in words) == (len(heard) == 2), "a problem is said when it begins"
         if len(heard) == 1:
             data.rename(tmp_path / "away")
         elif len(heard) == 3:
