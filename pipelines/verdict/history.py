@@ -23,7 +23,7 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         (state, f"{text} ({_when(record, limits.since, record.judged_to, groups)})")
         for state, groups, text in _found(record)
     ]
-    found += [(State.LOST, text) for text in record.copies]
+    found += [(found[0][0], text) for text in record.copies if found]  # as grave as what is lost, or may be
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"

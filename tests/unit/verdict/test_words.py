@@ -455,3 +455,14 @@ def test_where_no_start_of_a_term_was_read_of_any_partition_nothing_is_judged():
     assert said_of_it.endswith("state-change.log has them")
     (some,) = part("history", replace(SOUND, unstarted=1))
     assert some.startswith("a loss is not excluded from ")
+
+
+@pytest.mark.parametrize(("severity", "state"), [("critical", State.LOST), ("warning", State.LOSS_NOT_EXCLUDED)])
+def test_the_last_copy_is_as_grave_as_what_is_lost_or_may_be(severity, state):
+    fall = FallGroup(
+        "unclean_loss", severity, "bounded", 2, 1, 1, at(-60), at(-60), 180, ("orders-0 offsets 120..299",), ()
+    )
+    record = replace(SOUND, falls=(fall,), lost_in=1, suspect=1, copies=("broker 1 is down and has it: copy it",))
+    found = [line for line in verdict(record, Limits(), at(25)).lines if line.part == "history"]
+    assert [line.state for line in found] == [state, state]
+    assert found[1].text == "broker 1 is down and has it: copy it"
