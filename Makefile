@@ -41,7 +41,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
-.PHONY: nightly lint format bench bench-full test-properties test-histories
+.PHONY: nightly test-spark lint format bench bench-full test-properties test-histories
 .PHONY: count lock audit sbom clean
 
 help: ## this list
@@ -80,6 +80,9 @@ test-wheel: $(READY) ## the wheel beside the newest packages on Python 3.13, and
 
 test-wheels: $(READY) ## resolves packages anew, and runs the wheel with Spark on every Python; half an hour
 	@$(BIN)/python -m tests.wheel.trial --renew --spark newest:3.11 newest:3.12 newest:3.13 lowest:3.11
+
+test-spark: $(READY) ## the job on other versions of Spark, alone and over one checkpoint; VERSION="4.1.4 4.3.0"
+	@$(BIN)/python -m tests.sparks.trial $(if $(filter file,$(origin VERSION)),4.1.4 4.3.0,$(VERSION))
 
 nightly: $(READY) ## all that is too long for CI, one after another; at most eight hours on two cores
 	@$(BIN)/python -m tests.nightly

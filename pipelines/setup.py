@@ -90,7 +90,7 @@ def archive_classes() -> str:
     from pipelines.streaming.session import require_java, session
 
     def work(conf: Mapping[str, str]) -> SparkSession:
-        spark = session(jars_dir=str(JARS), conf=conf)
+        spark = session(jars_dir=str(JARS), conf=conf, delta=False)
         with tempfile.TemporaryDirectory(prefix="hwmark-setup-") as lake:
             _run_small(lake)
         return spark

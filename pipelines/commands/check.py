@@ -30,7 +30,7 @@ SHOWN = 100
 def check(
     lake: Lake = None,
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="Who is told: each name is told everything once.")
+        str, typer.Option("--name", metavar="NAME", help="Who is told: each name is told everything once.")
     ] = "check",
     since_last: Annotated[
         bool,

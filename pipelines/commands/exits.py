@@ -11,12 +11,16 @@ from typing import Any
 
 import typer
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
 
 from pipelines.commands.common_options import DEBUG, bare_flag_completed, lake_in_use
 from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
+
+try:
+    from typer.exceptions import TyperException
+except ImportError:  # the lowest typer that dbt's and other's tools allow has it under another name
+    from typer._click.exceptions import ClickException as TyperException
 
 DONE, FAILED, WRONG_USAGE, FIRING, UNMET, NOT_UNDERSTOOD, ROLE_HELD = 0, 1, 2, 3, 4, 65, 75
 GATE_NO, GATE_NOT_KNOWN = 3, 4

@@ -36,6 +36,7 @@ def spark_session(settings: Settings) -> SparkSession:
         conf={**hadoop.settings(settings.lake.storage_options), **settings.run.spark_conf},
         log_file=settings.run.log_file or None,
         lake=settings.lake.path,
+        delta=settings.run.source == "delta",
     )
 
 

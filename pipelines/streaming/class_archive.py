@@ -1,4 +1,4 @@
-"""The classes of Spark and Delta as the JVM has them once they are loaded, in a file that later JVMs map (AppCDS).
+"""The classes of Spark as the JVM has them once they are loaded, in a file that later JVMs map (AppCDS).
 
 A session starts a third sooner with it: 17 s of `run --once` on a small lake become 11. A JVM compares the file with
 itself and with its class path, and one that does not fit starts as it would without.
@@ -76,8 +76,7 @@ def _key(folder: Path, java: str) -> str:
     """What an archive depends on: the Java, Spark with where it stands, and the jars of the class path."""
     import pyspark
 
-    jars = sorted(jar.name for place in (folder, folder / LOCAL) for jar in place.glob("*.jar"))
-
+    jars = sorted(jar.name for jar in (folder / LOCAL).glob("*.jar"))
     printed = subprocess.run([java, "-version"], capture_output=True, text=True).stderr
     words = f"{printed}\n{pyspark.__version__}\n{os.environ.get('SPARK_HOME', pyspark.__file__)}\n{jars}"
     return hashlib.sha256(words.encode()).hexdigest()

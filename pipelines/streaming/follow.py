@@ -71,6 +71,10 @@ class RunSummary:
     seconds: float = 0.0
     stopped: bool = False
 
+    def __add__(self, later: RunSummary) -> RunSummary:
+        done = self.batches + later.batches, self.events + later.events, self.seconds + later.seconds
+        return RunSummary(*done, later.stopped)
+
 
 def follow(
     running: StreamingQuery,

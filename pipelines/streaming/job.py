@@ -33,7 +33,7 @@ from pipelines.streaming.signals import stoppable
 from pipelines.streaming.source.bronze_commits import removes_rows
 from pipelines.streaming.source.skipped import skip_file
 from pipelines.streaming.source.suitable import require_suitable
-from pipelines.streaming.spark_internals import NOT_STARTED
+from pipelines.streaming.spark_internals import NOT_STARTED, limits_batches
 from pipelines.streaming.tables import ROLE, TABLES, at_once, create_tables
 from pipelines.streaming.unfinished import require_finished
 from pipelines.streaming.upkeep import Upkeep
@@ -138,6 +138,7 @@ def _session(place: Lake, asked: RunOptions) -> SparkSession:
         conf={**jvm, **of_lake, **asked.spark_conf},
         log_file=asked.log_file,
         lake=place.root,
+        delta=asked.source == "delta",
     )
 
 
@@ -161,6 +162,17 @@ class _Runs:
         self, query: Query, interval: float | None, done: OnBatch, stopping: threading.Event, only_planned: bool = False
     ) -> RunSummary:
         """Follows a query to the end of the data, or until it is asked to stop; `done` gets each batch."""
+        summary = self._follow_one(query, interval, done, stopping, only_planned)
+        # Spark 4.1 takes the end of the first batch for that of the data.
+        while interval is None and not (only_planned or summary.stopped or limits_batches()):
+            if nothing_new(self.lake, query):
+                break
+            summary += self._follow_one(query, None, done, stopping, False)
+        return summary
+
+    def _follow_one(
+        self, query: Query, interval: float | None, done: OnBatch, stopping: threading.Event, only_planned: bool
+    ) -> RunSummary:
         bounds, slow_s = (self.asked.max_bytes_per_trigger, self.asked.max_rows_per_trigger), SLOW * self.asked.every_s
         packed = packed_bronze(self.spark, self.lake, query, *bounds, only_planned)
         facts = reconstruct(packed, self.rules, query, self.asked.health_every_s, self.lake)

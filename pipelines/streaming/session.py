@@ -9,9 +9,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,11 +28,14 @@ log = logging.getLogger("hwmark.spark")
 
 LEAST_JAVA = 17
 KEPT_LOGS = 20
+KEEP_SOCKETS = ("4.1.0", "4.1.1", "4.1.2", "4.1.3", "4.2.0")
 
-CONF = {
+DELTA = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
+}
+CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -73,23 +77,27 @@ def session(
     conf: Mapping[str, str] | None = None,
     log_file: str | Path | None = None,
     lake: str = "",
+    delta: bool = True,
 ) -> SparkSession:
     """The running session, or a new one; a master set by spark-submit wins over `master`.
 
     `jars_dir`: where `jars.fetch` put Delta's jars; without it they are fetched into the user's cache, once.
     `log_file`: what a new JVM and its workers print. `lake`: where the tables are, whose store may need a client.
+    `delta`: Spark itself reads Delta tables, too; the job needs that only with `source = "delta"`.
     Raises UnsuitableSpark, UsageError.
     """
+    import pyspark
     from pyspark.sql import SparkSession
 
     refuse_connect()
+    settings = of_version(pyspark.__version__)
     # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
     first = spark_internals.running_context() is None
     started_here = first and spark_internals.GATEWAY_PORT not in os.environ
     builder = SparkSession.builder.appName("hwmark")
     kept, python = None, None
     tasks = {"spark.sql.shuffle.partitions": str(shuffle_partitions)}
-    settings = {**CONF, **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
+    settings |= {**CONF, **(DELTA if delta else {}), **warm_workers(), **hadoop.file_modes(), **tasks, **(conf or {})}
     if started_here:
         require_java()
         local_workers(master)
@@ -97,7 +105,7 @@ def session(
         settings |= hadoop.client(lake, jars_dir, settings)
         if _ONE_JVM.match(settings["spark.master"]):
             settings |= hadoop.local_files(lake, jars_dir, settings)
-        settings |= _delta(jars_dir, settings)
+        settings |= _delta(jars_dir, settings) if delta else {}
         settings |= class_archive.used(jars_dir, settings)
         kept = scratch.folder(settings)
         settings |= scratch.settings(kept, settings)
@@ -154,14 +162,23 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
     return Path(record.pathname).parent.name != "py4j" or log.isEnabledFor(logging.DEBUG)
 
 
-def keeps_sockets(version: str) -> str | None:
+def keeps_sockets(spark: str) -> str | None:
     """What to tell who runs this version of Spark on and on; None where there is nothing to tell."""
-    if version != "4.2.0":
+    if spark not in KEEP_SOCKETS:
         return None
     return (
-        "Spark 4.2.0 never closes one socket of each task (SPARK-58932): after some ten thousand batches no port or no "
-        "file descriptor is left, and the run fails. Spark 4.2.1 closes them"
+        f"Spark {spark} never closes one socket of each task (SPARK-58932): after some ten thousand batches no port or "
+        "no file descriptor is left, and the run fails. Spark 4.1.4, 4.2.1 and later close them"
     )
+
+
+def of_version(spark: str) -> dict[str, str]:
+    """Return Spark's settings that one version alone needs. Raises UnsuitableSpark where it lacks what the job is."""
+    if spark.split(".")[:2] in (["3", "5"], ["4", "0"]):
+        lacks = "no state that a Python function keeps" if spark.startswith("3") else "no stream writer for Arrow"
+        raise UnsuitableSpark(f"Spark {spark} has {lacks}: hwmark needs 4.1.4 or later, and not 4.2.0")
+    # SPARK-56461: a batch that is tried again uses names of files anew, which have other checksums then.
+    return {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"} if spark.startswith("4.1.") else {}
 
 
 def warm_workers() -> dict[str, str]:
@@ -199,6 +216,9 @@ def refuse_connect() -> None:
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if os.environ.get(name, "0") not in ("", "0", "false"):
             raise UnsuitableSpark(f"{name} is set: Spark Connect is not supported; unset it and name a classic master")
+    with suppress(PackageNotFoundError):
+        found = f"databricks-connect {version('databricks-connect')}"
+        raise UnsuitableSpark(f"{found} stands for pyspark here, and cannot run the job: install hwmark without it")
 
 
 def require_java() -> str:

@@ -74,6 +74,13 @@ def _find(module: str, path: str) -> object:
     return found
 
 
+def limits_batches() -> bool:
+    """Return True if Spark tells a Python source where a batch begins and how much it may read (SPARK-55304, 4.2)."""
+    from importlib.util import find_spec
+
+    return find_spec("pyspark.sql.streaming.datasource") is not None
+
+
 def running_context() -> SparkContext | None:
     """The context of this process; the plain way knows only one whose session is active."""
     from pyspark import SparkContext

@@ -12,7 +12,8 @@ from pipelines.replication import Reconstructor, replay
 
 
 def rows_of(table):
-    return sorted(map(repr, table.to_pylist()))
+    """Rows as text in which a time is a time, whichever class a version of pyarrow gives its zone."""
+    return sorted(json.dumps(row, default=str) for row in table.to_pylist())
 
 
 if __name__ == "__main__":

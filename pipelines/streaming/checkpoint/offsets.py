@@ -153,6 +153,12 @@ def _offset(lake: Lake, query_id: str, batch_id: int) -> dict[str, Any] | None:
         return None
 
 
+def planned(lake: Lake, query_id: str) -> dict[str, Any] | None:
+    """Return the offset of bronze up to which the last batch that was planned reads; None before the first."""
+    number = last(lake.files(), query_id, "offsets")
+    return None if number < 0 else _offset(lake, query_id, number)
+
+
 def remember_interval(lake: Lake, seconds: float | None) -> None:
     """Records how often the job takes what is new, None: once. Who judges whether it is behind is another process."""
     files = lake.files()

@@ -46,6 +46,8 @@ class Query:
     """The query that had written silver before this one, whose state it began with; empty where it began with none."""
     start: dict[str, Any] | None = None
     """The offset of bronze up to which that state had read it."""
+    spark: str = ""
+    """The version of Spark that wrote the checkpoint last, where it is known."""
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -82,9 +84,12 @@ def open_query(
     if known and _begun(lake, known):
         _require_its_settings(known, reshard or buckets, source, reshard)
         require_movable(known, reshard or known.buckets, shuffle_partitions)
-        asked = replace(known, rules=asdict(rules))
-        if changed := changed_rules(known, rules):
+        require_no_older_spark(known.spark, _version("pyspark"))
+        asked = replace(known, rules=asdict(rules), spark=_version("pyspark"))
+        changed = changed_rules(known, rules)
+        if changed or asked.spark != known.spark:
             record(lake, asked)
+        if changed:
             log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
         return asked
     # A rebuild that was killed before its first commit is still to be done.
@@ -92,7 +97,7 @@ def open_query(
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
     many = reshard or buckets or shuffle_partitions
-    query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source)
+    query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source, spark=_version("pyspark"))
     if rebuild:
         mark_rebuild(lake, query.query_id)
     record(lake, query)
@@ -123,6 +128,19 @@ def _require_its_settings(known: Query, buckets: int | None, source: str, reshar
             f"buckets is {buckets}, and this lake's state has {known.buckets}: set it to {known.buckets}, or move the "
             f"state with `hwmark run --reshard {buckets}`"
         )
+
+
+def require_no_older_spark(wrote: str, here: str) -> None:
+    """Raise StateMismatch where a later version of Spark (4.2 after 4.1) wrote the checkpoint; "": not known."""
+    if wrote and here and _minor(here) < _minor(wrote):
+        raise StateMismatch(
+            f"Spark {wrote} wrote the checkpoint of this lake, and this is Spark {here}, which may not read it: run "
+            f"Spark {wrote} or later, or start silver anew from bronze with `hwmark run --rebuild`"
+        )
+
+
+def _minor(spark: str) -> tuple[int, ...]:
+    return tuple(map(int, spark.split(".")[:2]))
 
 
 def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None:
@@ -201,7 +219,7 @@ def recorded(lake: Lake) -> Query | None:
     if unknown := sorted(found.keys() - known):
         raise StateMismatch(
             f"this lake was written by hwmark {by}: {unknown[0]} in its {RECORD} is not known to this one, "
-            f"{_version()}; use that, or start silver anew from bronze with `hwmark run --rebuild`"
+            f"{_version('hwmark')}; use that, or start silver anew from bronze with `hwmark run --rebuild`"
         )
     if "keys" not in found:
         raise StateMismatch(
@@ -213,10 +231,14 @@ def recorded(lake: Lake) -> Query | None:
 
 def record(lake: Lake, query: Query) -> None:
     """Has the lake go on with this query, by one rename."""
-    lake.write_durably(RECORD, json.dumps({**asdict(query), "hwmark": _version()}).encode())
+    lake.write_durably(RECORD, json.dumps({**asdict(query), "hwmark": _version("hwmark")}).encode())
 
 
-def _version() -> str:
-    from importlib.metadata import version
+def _version(package: str) -> str:
+    """Return the version of an installed package, "" where none says."""
+    from importlib.metadata import PackageNotFoundError, version
 
-    return version("hwmark")
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

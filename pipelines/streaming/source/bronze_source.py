@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from pipelines.streaming.source.bronze_commits import File, Part
@@ -17,6 +16,14 @@ from pipelines.streaming.source.bronze_log import BEGINNING, BronzeLog, Offset
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
+except ImportError:  # Spark 4.1 says neither where a batch begins nor how much it may read
+    LIMITS: tuple[type, ...] = ()
+else:
+    LIMITS = (SupportsTriggerAvailableNow,)
 
 # Spark starts a process that plans for every query: what only reading needs is imported where it reads.
 FORMAT = "hwmark-bronze"
@@ -30,7 +37,8 @@ class SourceSettings:
     """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time.
 
     `accepted`, `skipped` and `closings` are those of `BronzeLog`; `start`: the offset of the first batch, where that is
-    not the beginning; `only_planned`: what was planned before is read, and nothing else.
+    not the beginning; `planned`: that of the last batch that was planned; `only_planned`: what was planned before is
+    read, and nothing else.
     """
 
     uri: str
@@ -44,6 +52,7 @@ class SourceSettings:
     closings: int = 0
     start: dict[str, Any] | None = None
     only_planned: bool = False
+    planned: dict[str, Any] | None = None
 
     def log(self) -> BronzeLog:
         return BronzeLog(self.uri, self.storage_options, self.accepted, self.skipped, self.closings)
@@ -86,13 +95,14 @@ class Share(InputPartition):
         self.files = files
 
 
-class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BronzeReader(DataSourceStreamReader, *LIMITS):  # type: ignore[misc]  # its bases are those that Spark has
     """Offsets are those of `BronzeLog`."""
 
     def __init__(self, settings: SourceSettings) -> None:
         self.settings = settings
         self.log = settings.log()
         self._target: int | None = None
+        self._planned = settings.planned or self.initialOffset()
 
     def initialOffset(self) -> dict[str, Any]:
         return self.settings.start or BEGINNING.json()
@@ -103,13 +113,15 @@ class BronzeReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self.settings.max_bytes)
 
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
+        start = self._planned if start is None else start
         if self.settings.only_planned:
             return start
         last = self.log.latest() if self._target is None else self._target
-        if isinstance(limit, ReadAllAvailable):
-            return self.log.advance(Offset(**start), last, sys.maxsize, sys.maxsize).json()
-        return self.log.advance(Offset(**start), last, self.settings.max_bytes, self.settings.max_rows).json()
+        everything = limit is not None and isinstance(limit, ReadAllAvailable)
+        bounds = (sys.maxsize, sys.maxsize) if everything else (self.settings.max_bytes, self.settings.max_rows)
+        self._planned = self.log.advance(Offset(**start), last, *bounds).json()
+        return self._planned
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         files = self.log.between(Offset(**start), Offset(**end))

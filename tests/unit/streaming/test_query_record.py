@@ -1,6 +1,7 @@
 """_run/query.json: which query wrote a lake's silver, by which version, and what it cannot go on with."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
@@ -29,7 +30,7 @@ def begun(lake, **more):
 
 
 def test_a_record_says_which_version_wrote_it(lake, monkeypatch):
-    monkeypatch.setattr(query, "_version", lambda: "7.1")
+    monkeypatch.setattr(query, "_version", lambda _: "7.1")
     assert recorded(lake) is None
     known = begun(lake)
     assert json.loads((lake.files().open_input_stream(RECORD)).read())["hwmark"] == "7.1"
@@ -76,3 +77,17 @@ def test_settings_that_do_not_fit_the_lake_are_wrong_usage(lake, monkeypatch, as
     assert _status(refused.value) == WRONG_USAGE
     assert _one_line(refused.value).startswith(named)
     assert not _one_line(StateMismatch("silver of lake x is not its own")).startswith("StateMismatch")
+
+
+@pytest.mark.parametrize(
+    ("wrote", "here", "refused"),
+    [
+        ("4.1.4", "4.2.1", False), ("4.2.1", "4.3.0", False), ("4.1.4", "4.3.0", False), ("4.2.1", "4.2.0", False),
+        ("4.2.1", "4.1.4", True), ("4.3.0", "4.2.1", True), ("4.10.0", "4.9.0", True), ("", "4.1.4", False),
+        ("4.2.1", "", False),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_of_a_later_spark_is_refused(wrote, here, refused):
+    said = f"Spark {wrote} wrote the checkpoint .*this is Spark {here}.*--rebuild"
+    with pytest.raises(StateMismatch, match=said) if refused else nullcontext():
+        query.require_no_older_spark(wrote, here)

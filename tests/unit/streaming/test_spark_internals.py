@@ -130,7 +130,22 @@ def test_spark_is_started_with_its_python_and_nobody_else_is(monkeypatch):
 
 def test_the_spark_that_never_closes_its_sockets_is_named():
     assert "SPARK-58932" in session.keeps_sockets("4.2.0")
-    assert session.keeps_sockets("4.2.1") is None
+    assert session.keeps_sockets("4.1.3") is not None
+    assert session.keeps_sockets("4.2.1") is session.keeps_sockets("4.1.4") is None
+
+
+def test_a_spark_that_lacks_what_the_job_is_made_of_is_refused():
+    for spark, lacks in (("4.0.5", "no stream writer for Arrow"), ("3.5.9", "no state that a Python function keeps")):
+        with pytest.raises(session.UnsuitableSpark, match=f"Spark {spark} has {lacks}: hwmark needs 4.1.4 or later"):
+            session.of_version(spark)
+    assert list(session.of_version("4.1.4").values()) == ["false"]
+    assert session.of_version("4.2.1") == session.of_version("4.3.0") == {}
+
+
+def test_databricks_connect_is_refused_by_its_name(monkeypatch):
+    monkeypatch.setattr(session, "version", lambda name: {"databricks-connect": "18.1.0"}[name])
+    with pytest.raises(session.UnsuitableSpark, match=r"databricks-connect 18\.1\.0 stands for pyspark here"):
+        session.refuse_connect()
 
 
 def test_jvm_and_workers_of_one_machine_speak_through_sockets_without_delay(tmp_path):
