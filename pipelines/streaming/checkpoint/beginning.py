@@ -26,7 +26,7 @@ def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, 
     """
     committed, start = offsets.last(lake.files(), query.query_id, "commits"), end_of(lake, query)
     made = replace(
-        Query(uuid.uuid4().hex, buckets, shuffle_partitions, query.rules, False, query.source),
+        Query(uuid.uuid4().hex, buckets, shuffle_partitions, query.rules, False, query.source, spark=query.spark),
         rebuild=query.rebuild and start is None,
         follows=query.query_id if committed >= 0 else query.follows,
         start=start,
