@@ -9,7 +9,7 @@ from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, styled, time_
 from pipelines.timeline.offsets import HW, Point
 from pipelines.timeline.partition import LostRange, PartitionPast
 
-HEIGHT, BAND = 220, 18
+HEIGHT, BAND, POINTED = 220, 18, 100
 
 
 def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
@@ -52,14 +52,19 @@ def _lines(past: PartitionPast) -> Any:
 
 
 def _pointed(past: PartitionPast) -> list[Any]:
-    """A rule through the time that a pointer or a finger is next to, and points that tell their values."""
+    """A rule through the time that a pointer or a finger is next to, which tells the value of each line there."""
     import altair as alt
 
+    stride, now, values = len(past.points) // POINTED + 1, dict[str, int](), []
+    for place, point in enumerate(past.points):
+        now[point.series] = point.offset
+        if place % stride == 0:
+            values.append({"ts": _ms(point.ts), "offset": point.offset, **now})
     near = alt.selection_point(fields=["ts"], nearest=True, on="pointerover,click", empty=False)
-    tooltip = [alt.Tooltip("series:N"), alt.Tooltip("offset:Q"), alt.Tooltip("ts:T", format="%H:%M:%S.%L")]
-    points = _points(past).mark_point(opacity=0).encode(x=_x(past), y=_y(), tooltip=tooltip).add_params(near)
-    shown = alt.condition(near, alt.value(0.5), alt.value(0))
-    return [_points(past).mark_rule(color=INK).encode(x=_x(past), opacity=shown), points]
+    tooltip = [alt.Tooltip("ts:T", format="%H:%M:%S.%L"), *(alt.Tooltip(f"{one}:Q") for one in (HW, *past.replicas))]
+    data, shown = alt.Chart(alt.Data(values=values)), alt.condition(near, alt.value(0.5), alt.value(0))
+    points = data.mark_point(opacity=0).encode(x=_x(past), y=_y(), tooltip=tooltip).add_params(near)
+    return [data.mark_rule(color=INK).encode(x=_x(past), opacity=shown), points]
 
 
 def _points(past: PartitionPast) -> Any:
