@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 
-from pipelines.lake.bronze import append_events, bronze
+from pipelines.lake.bronze import append_events, bronze, opened
 from pipelines.lake.engines import MARK
 from pipelines.streaming.source.blobs import pack_table
 from pipelines.streaming.source.bronze_commits import RETENTION
@@ -42,7 +42,7 @@ def lake(tmp_path):
 
 
 def log_of(lake):
-    return BronzeLog(bronze(str(lake)).table_uri)
+    return BronzeLog(opened(str(lake)).table_uri)
 
 
 def rows(log, files):

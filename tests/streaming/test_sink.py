@@ -119,7 +119,7 @@ def test_a_batch_is_one_commit_of_each_table_that_has_rows(lake):
     assert held["isr_changes"] == ISR.to_pylist()
     assert held[HEALTH] == HEALTHY.to_pylist()
     assert [(r["minute"], r["events"]) for r in held["cluster_minute"]] == [(START, 3)]
-    touched = {"partition_hw", "isr_changes", "minute_stats", HEALTH, *MINUTES}
+    touched = {"partition_hw", "isr_changes", "minute_stats", HEALTH, "partition_changes", *MINUTES}
     assert versions(lake) == {kind: int(kind in touched) for kind in versions(lake)}
 
 
