@@ -7,6 +7,8 @@ Neither is installed here. The names are those of the CRD v1beta2 of kubeflow/sp
 import ast
 import runpy
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +20,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.cli import app
-from pipelines.commands.exits import ROLE_HELD
+from pipelines.commands.exits import NOT_UNDERSTOOD, ROLE_HELD
 from pipelines.settings import Settings
 
 CONF = Path(__file__).parents[3] / "conf"
@@ -82,18 +84,13 @@ class SparkApplication(Known):
 
 OPERATORS = {
     ("airflow.sdk", "DAG"): {
-        "description", "schedule", "start_date", "catchup", "max_active_runs", "dagrun_timeout", "default_args",
-    },
-    ("airflow.providers.apache.spark.operators.spark_submit", "SparkSubmitOperator"): {
-        "task_id", "conn_id", "deploy_mode", "name", "application", "application_args", "num_executors",
-        "executor_cores", "executor_memory", "driver_memory", "conf", "env_vars",
+        "description", "schedule", "start_date", "catchup", "max_active_runs", "dagrun_timeout",
     },
     ("airflow.providers.standard.operators.bash", "BashOperator"): {
-        "task_id", "bash_command", "append_env", "skip_on_exit_code",
+        "task_id", "bash_command", "append_env", "skip_on_exit_code", "retries", "retry_delay", "on_failure_callback",
     },
 }  # fmt: skip
 """What of each module the file may call, and by which of its arguments."""
-TASK_ARGUMENTS = {"retries", "retry_delay"}
 
 
 def application():
@@ -142,7 +139,7 @@ def test_the_dag_calls_operators_by_documented_names():
             imported |= {name.name: (node.module, name.name) for name in node.names}
     assert set(imported.values()) == set(OPERATORS)
     calls = [call for call in ast.walk(tree) if isinstance(call, ast.Call) and getattr(call.func, "id", "") in imported]
-    assert len(calls) == 5
+    assert len(calls) == 3
     for call in calls:
         given = {keyword.arg for keyword in call.keywords}
         assert given <= OPERATORS[imported[call.func.id]], (call.func.id, call.lineno)
@@ -157,6 +154,7 @@ class Recorded:
 
     def __rshift__(self, other):
         self.after.append(other)
+        return other
 
     def __enter__(self):
         return self
@@ -181,14 +179,94 @@ def called(monkeypatch):
     return {name: getattr(made[module], name).all for module, name in OPERATORS}
 
 
-def test_the_dag_runs_then_checks_and_leaves_a_role_that_is_held_alone(called):
-    (run,), (check, maintain) = called["SparkSubmitOperator"], called["BashOperator"]
+def test_the_dag_handles_every_exit_status(called):
+    ingest, run, check, maintain = called["BashOperator"]
+    assert ingest.after == [run]
     assert run.after == [check]
-    name, options = understood(run.given["application_args"])
-    assert (name, options["once"]) == ("run", True)
-    commands = [shlex.split(bash.given["bash_command"])[1:] for bash in (check, maintain)]
-    assert [understood(words)[0] for words in commands] == ["check", "maintain"]
-    assert {bash.given["skip_on_exit_code"] for bash in (check, maintain)} == {ROLE_HELD}
-    assert all(set(dag.given["default_args"]) == TASK_ARGUMENTS for dag in called["DAG"])
-    tasks = {name: int(value) for name, value in run.given["env_vars"].items() if setting(name)}
-    assert set(tasks.values()) == {run.given["num_executors"] * run.given["executor_cores"]}
+    words = [one.given["bash_command"] for one in (ingest, run, check, maintain)]
+    parts = [shlex.split(text.partition("hwmark ")[2].partition("||")[0]) for text in (words[0], *words[2:])]
+    parts.append(shlex.split(words[1].partition("spark_submit.py ")[2]))
+    assert [understood(one)[0] for one in parts] == ["ingest", "check", "maintain", "run"]
+    assert (understood(parts[1])[1]["fail_on_alert"], understood(parts[3])[1]["once"]) == ("warning", True)
+    assert {one.given["skip_on_exit_code"] for one in called["BashOperator"]} == {ROLE_HELD}
+    assert check.given["retries"] == 0
+    assert "python3." not in "".join(words)
+    told = check.given["on_failure_callback"]
+    assert all(one.given["on_failure_callback"] is told for one in called["BashOperator"])
+    tasks = words[1].partition("HWMARK_RUN__SHUFFLE_PARTITIONS=")[2].partition(";")[0]
+    assert f"spark.cores.max={tasks} " in words[1]
+
+
+@pytest.mark.parametrize(("status", "ends"), [(0, 0), (65, 0), (75, 75), (1, 1)])
+def test_65_of_ingest_is_a_warning_and_every_other_status_stays(called, tmp_path, status, ends):
+    text = called["BashOperator"][0].given["bash_command"]
+    line = f"(exit {status}) ||{text.partition('||')[2]}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True)
+    assert (done.returncode, "WARNING" in done.stdout) == (ends, status == NOT_UNDERSTOOD)
+
+
+KUBERNETES = list(yaml.safe_load_all((CONF / "kubernetes/hwmark.yaml").read_text()))
+
+
+def containers(document):
+    pod = document.get("spec", {}).get("jobTemplate", document).get("spec", {}).get("template")
+    return pod["spec"]["containers"] if pod else []
+
+
+def test_containers_have_commands_of_hwmark_a_read_only_root_and_no_root():
+    compose = yaml.safe_load((CONF / "container/compose.yaml").read_text())["services"]
+    ours = {name: service for name, service in compose.items() if service["image"] == "localhost/hwmark"}
+    assert {name: understood(service["command"])[0] for name, service in ours.items()} == {name: name for name in ours}
+    assert all(service["read_only"] and service["user"] == "10001" for service in ours.values())
+    found = [one for document in KUBERNETES for one in containers(document)]
+    assert [understood(one["args"])[0] for one in found] == ["watch", "run", "dashboard", "maintain"]
+    assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in found)
+    variables = [name for one in KUBERNETES if one["kind"] == "ConfigMap" for name in one["data"]]
+    assert all(setting(name) is not None for name in variables)
+    text = (CONF / "container/Containerfile").read_text()
+    assert "\nUSER 10001\n" in text
+    assert "HEALTHCHECK" in text
+
+
+@pytest.mark.parametrize("unit", sorted((CONF / "systemd").glob("*.service")), ids=lambda path: path.stem)
+def test_units_start_commands_of_hwmark(unit, tmp_path):
+    (line,) = [one for one in unit.read_text().splitlines() if one.startswith("ExecStart=")]
+    words = shlex.split(line.partition("/hwmark ")[2])
+    assert understood(words)[0] == unit.stem.removeprefix("hwmark-")
+    if shutil.which("systemd-analyze"):
+        (tmp_path / unit.name).write_text(unit.read_text().replace(line.split()[0], "ExecStart=/bin/true"))
+        done = subprocess.run(["systemd-analyze", "verify", tmp_path / unit.name], capture_output=True, text=True)
+        assert unit.name not in done.stderr, done.stderr
+
+
+def installed(folder, *packages):
+    """The Python of an environment of its own with these packages."""
+    uv = str(Path(sys.executable).parent / "uv")
+    subprocess.run([uv, "venv", "-q", str(folder)], check=True)
+    subprocess.run([uv, "pip", "install", "-q", "--python", str(folder / "bin/python"), *packages], check=True)
+    return str(folder / "bin/python")
+
+
+@pytest.mark.nightly
+def test_manifests_fit_the_schemas_of_kubernetes(tmp_path):
+    python = installed(tmp_path / "venv", "kubernetes-validate", "setuptools")
+    words = [python, "-m", "kubernetes_validate", "--strict", CONF / "kubernetes/hwmark.yaml"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+RENDERED = """
+import runpy, sys
+made = runpy.run_path(sys.argv[1])
+for name in ("ingest", "run", "check"):
+    made[name].render_template_fields({})
+    print(made[name].dag.dag_id, name, made[name].bash_command.split()[0])
+"""
+
+
+@pytest.mark.nightly
+def test_airflow_imports_the_dag_and_renders_its_tasks(tmp_path):
+    python = installed(tmp_path / "venv", "apache-airflow-core>=3.1", "apache-airflow-providers-standard")
+    env = {"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run([python, "-c", RENDERED, str(DAG_FILE)], capture_output=True, text=True, env=env)
+    assert "hwmark run export" in done.stdout, done.stderr[-2000:]

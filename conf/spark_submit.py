@@ -1,0 +1,5 @@
+"""What spark-submit is given: the command `hwmark`, whichever Python the environment has."""
+
+from hwmark.__main__ import main
+
+main()
