@@ -85,6 +85,7 @@ _COLUMNS = {column for needs in REQUIRED.values() for column in needs}
 _BREAKING: dict[str, Callable[[Row], Row]] = {
     "unknown_event_type": lambda row: {"event_type": "rumour"},
     "missing_config": lambda row: _with_type("config", row) | {"min_isr": None, "lag_max_ms": None},
+    "sample_without_offset": lambda row: _with_type("sample", row) | {"leo": None, "hw": None},
     "level_above_3": lambda row: {"level": 9},
     "time_outside_2010_to_2100": lambda row: {"ts": datetime(1970, 1, 1, tzinfo=UTC)},
     "hw_above_leo": lambda row: {"replica_id": row["broker_id"], "leo": 3, "hw": 4},
