@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from pathlib import Path
+import sys
 
 import pytest
 
@@ -38,12 +38,21 @@ def test_an_archive_that_does_not_fit_is_no_error_and_no_news(tmp_path, content)
     assert (done.returncode, done.stdout) == (0, plain.stdout)
 
 
+MAPS = """
+from pathlib import Path
+from pipelines.setup import JARS
+from pipelines.streaming.session import PASSES_BLOBS, session
+
+spark = session(jars_dir=str(JARS), conf=PASSES_BLOBS, delta=False)
+pid = spark.sparkContext._jvm.java.lang.management.ManagementFactory.getRuntimeMXBean().getPid()
+print("mapped" if str(JARS / "classes.jsa") in Path("/proc", str(pid), "maps").read_text() else "not mapped")
+"""
+
+
 @pytest.mark.spark
 @pytest.mark.skipif(
     bool(os.environ.get("HWMARK_RUN__JARS_DIR")) or not (JARS / FILE).is_file(), reason="no archive: run `make setup`"
 )
-def test_the_sessions_jvm_maps_the_archive(spark):
-    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
-    arguments = list(beans.getRuntimeMXBean().getInputArguments())
-    assert f"-XX:SharedArchiveFile={JARS / FILE}" in arguments
-    assert str(JARS / FILE) in Path("/proc", str(beans.getRuntimeMXBean().getPid()), "maps").read_text()
+def test_the_jobs_jvm_maps_the_archive():
+    done = subprocess.run([sys.executable, "-c", MAPS], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "mapped\n"), done.stderr

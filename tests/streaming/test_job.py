@@ -109,7 +109,7 @@ def test_a_lake_through_its_life(spark, tmp_path):
     before = contents(lake)
     play(lake, rebuild=True)
     after = contents(lake)
-    by_batch = {"minute_stats", *LAGS}
+    by_batch = {"minute_stats", "partition_changes", *LAGS}
     assert {k: v for k, v in after.items() if k not in by_batch} == {
         k: v for k, v in before.items() if k not in by_batch
     }
