@@ -13,7 +13,7 @@ from time import monotonic
 import pyarrow as pa
 
 from generators.brokerlogs.discovery.archives import PIPE, Archives
-from generators.brokerlogs.discovery.sources import Discovery, Source, discover
+from generators.brokerlogs.discovery.sources import BY_BROKER, Discovery, Source, discover
 from generators.brokerlogs.events.clock_offsets import unused_patterns
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.coalesce import FetchRuns
@@ -114,11 +114,16 @@ class _Ingest:
         return found
 
     def add_sources(self, found: Discovery, new: Sequence[Source]) -> None:
-        """Read these sources of `found`, too, each from its last checkpoint. Raises RoleHeld."""
+        """Read these sources of `found`, too, each from its last checkpoint.
+
+        Raises RoleHeld, UsageError where the name of one was another broker's before.
+        """
         for source in new:
             role = f"ingest:{self.factory.cluster}/{source.source_id}"
             self._held[source.source_id] = self._roles.enter_context(hold(self.lake, role, self.storage_options))
         states = self._checkpoints.load([source.source_id for source in new])
+        for name, state in states.items():
+            self._require_its_broker(found.brokers.get(name, ""), (state or {}).get("like", {}).get("broker_id"))
         self._known = self._known or any(states.values()) or bool(self._checkpoints.excerpts)
         again = [name for name, state in states.items() if state and "place" not in state]
         if again:
@@ -129,6 +134,14 @@ class _Ingest:
                 self._runs.limit_by_lag(tailer.settings.events(0))
         self.session.add_tailers(tailers)
         self.session.add_messages(found.messages)
+
+    def _require_its_broker(self, own: str, before: int | None) -> None:
+        """Raise UsageError where logs that name their broker have the name of a source of another broker."""
+        if before not in (None, -1) and own.startswith(BY_BROKER) and own != f"{BY_BROKER}{before}":
+            raise UsageError(
+                f"--source {self.factory.options.source}: these logs are of {own}, and under this name those of broker "
+                f"{before} were read; give each broker's logs a name of its own"
+            )
 
     def rediscover(self, paths: Sequence[str | Path]) -> None:
         """Add logs that were not there before; one that another process reads is left to it."""
@@ -143,7 +156,7 @@ class _Ingest:
                 continue
             try:
                 self.add_sources(found, [source])
-            except RoleHeld as held:
+            except (RoleHeld, UsageError) as held:
                 self.session.add_messages([f"left out: {held}"])
 
     def commit(self, current: Round) -> None:

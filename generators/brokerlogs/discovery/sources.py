@@ -58,6 +58,8 @@ class Discovery:
     """Those of the messages that say that nothing is at a path which was given."""
     mixed: list[str] = field(default_factory=list)
     """Logs of several brokers that have one name."""
+    brokers: dict[str, str] = field(default_factory=dict)
+    """By source that was given a name, the one that its logs name themselves (`broker-1`, or a folder)."""
 
 
 def discover(
@@ -75,7 +77,6 @@ def discover(
     """
     walk, found = PathWalk(paths, archives or Archives()), Discovery()
     by_id: dict[str, Source] = {}
-    brokers: dict[str, str] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
         for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
@@ -85,7 +86,7 @@ def discover(
             own, source_id = source.source_id.rpartition("/")[0], source.source_id
             if name:
                 source_id = file_name(f"{name}/{source.series.live}")
-                other = brokers.setdefault(source_id, own)
+                other = found.brokers.setdefault(source_id, own)
                 if own.startswith(BY_BROKER) and other.startswith(BY_BROKER) and own != other:
                     found.mixed.append(f"{folder} is of {own}, other logs given are of {other}")
             unread, series = tuple(map(original, source.unread)), replace(source.series, zone=zone)

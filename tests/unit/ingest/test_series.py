@@ -265,6 +265,16 @@ def test_one_name_for_logs_of_several_brokers_is_refused(tmp_path: Path) -> None
     assert ingest(tmp_path / "lake", one, "--source", "prod")[0] == 0
 
 
+def test_one_name_for_logs_of_several_brokers_is_refused_in_a_later_call_too(tmp_path: Path) -> None:
+    lake, one, other = tmp_path / "lake", broker_log(tmp_path / "b1", 1), broker_log(tmp_path / "b2", 2)
+    assert ingest(lake, one, "--source", "prod")[0] == 0
+    rows = read_events(str(lake)).num_rows
+    status, said = ingest(lake, other, "--source", "prod")
+    assert (status, "are of broker-2, and under this name those of broker 1 were read" in said) == (2, True), said
+    assert ingest(lake, one, "--source", "prod")[0] == 0
+    assert read_events(str(lake)).num_rows == rows
+
+
 def test_an_unknown_time_zone_is_wrong_usage(tmp_path: Path) -> None:
     status, said = ingest(tmp_path / "lake", broker_log(tmp_path / "b1", 1), "--timezone", "Nowhere/X")
     assert (status, "timezone" in said, "Nowhere/X" in said) == (2, True, True)
