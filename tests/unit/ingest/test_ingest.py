@@ -107,8 +107,8 @@ def test_another_source_for_files_that_were_read_is_said(tmp_path: Path) -> None
 
 def test_another_log_in_its_place_is_a_new_incarnation(tmp_path: Path) -> None:
     lake, log = str(tmp_path / "lake"), tmp_path / "replication.log"
-    for broker in (1, 2):
-        source = traces.path(SCENARIO) / f"broker-{broker}" / "replication.log.gz"
+    for scenario in (SCENARIO, "slow_follower"):
+        source = traces.path(scenario) / "broker-1" / "replication.log.gz"
         log.write_bytes(gzip.decompress(source.read_bytes()))
         summary = ingest_logs([log], cluster="c", lake=lake, options=ReadOptions(source="b"))
     assert any("restarted as source_epoch 1" in word for word in summary.problems)
