@@ -16,7 +16,7 @@ from generators.brokerlogs.tailing.told_lines import (
     Run,
     Stretch,
     Told,
-    is_excerpt,
+    has_no_others,
     last_lines_begin,
     last_message,
     line_begins,
@@ -79,12 +79,13 @@ class UnknownLines:
         if file.take_endless():
             digests[0] = 0
         runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
-        if is_excerpt(digests, runs, alone, continued=file.repeats):
+        evidence = alone.any() * (int(alone.sum()) + len(runs) + (file.run is not None))
+        if evidence > (not file.repeats) and has_no_others(digests, runs, alone):
             file.repeats = True
             self._pass(file, None)
             return b""
         is_all = (file.begins and ended) or sum(end - stretch.first for stretch, end in file.limits) == 1
-        if alone.sum() > (not is_all):  # a single line may be another one that is equal
+        if evidence > (not is_all):  # a single line may be another one that is equal
             runs = self._repeat(file, lines)
         known = runs[-1].end if runs else 0
         if file.limits and not ended and known < len(digests):
