@@ -256,9 +256,12 @@ def _outside(digests: Digests, runs: Sequence[Run]) -> Mask:
     return outside
 
 
-def has_no_others(digests: Digests, runs: Sequence[Run], alone: Mask) -> bool:
-    """Whether all lines of a piece that begin a message are in runs or `alone`."""
-    return bool((_outside(digests, runs) == alone).all())
+def is_excerpt(digests: Digests, runs: Sequence[Run], alone: Mask, *, continued: bool) -> bool:
+    """Whether all lines of a piece were told, in runs or `alone`; a single line may be another one that is equal.
+
+    `continued`: the piece before it was one.
+    """
+    return bool(alone.sum() > (not continued) and (_outside(digests, runs) == alone).all())
 
 
 def _trimmed(run: Run, others: Sequence[Run]) -> list[Run]:

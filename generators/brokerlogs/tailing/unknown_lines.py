@@ -16,7 +16,7 @@ from generators.brokerlogs.tailing.told_lines import (
     Run,
     Stretch,
     Told,
-    has_no_others,
+    is_excerpt,
     last_lines_begin,
     last_message,
     line_begins,
@@ -62,7 +62,7 @@ class UnknownLines:
         if older:
             return
         self._hole = hole_before(before, entry, entries)
-        self.note_missing(missing_files(before, entry, entries))
+        self.note_missing(missing_files(before, entry))
         if self._files.take_emptied(entry) and self.number < 0:  # numbers show themselves if some are missing
             why = f"{place(entry)} was truncated or overwritten, what was written last is not known"
             self._hole = why if entry.size else None
@@ -79,13 +79,12 @@ class UnknownLines:
         if file.take_endless():
             digests[0] = 0
         runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
-        evidence = alone.any() * (int(alone.sum()) + len(runs) + (file.run is not None))
-        if evidence > (not file.repeats) and has_no_others(digests, runs, alone):
+        if is_excerpt(digests, runs, alone, continued=file.repeats):
             file.repeats = True
             self._pass(file, None)
             return b""
         is_all = (file.begins and ended) or sum(end - stretch.first for stretch, end in file.limits) == 1
-        if evidence > (not is_all):  # a single line may be another one that is equal
+        if alone.sum() > (not is_all):  # a single line may be another one that is equal
             runs = self._repeat(file, lines)
         known = runs[-1].end if runs else 0
         if file.limits and not ended and known < len(digests):
