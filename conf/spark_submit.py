@@ -1,4 +1,4 @@
-"""What spark-submit is given: the command `hwmark`, whichever Python the environment has."""
+"""The program for spark-submit: the command `hwmark`, whichever Python the environment has."""
 
 from hwmark.__main__ import main
 

@@ -7,7 +7,6 @@ path, and is refused where it would get packages of others.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,15 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["Facts", "Reconstructor", "Rules", "replay"]
 
 _FOLDER = Path(__file__).resolve().parents[1]
-
-
-def put_own_folder_first() -> None:
-    """Make this process and those that it starts find hwmark's packages before others of these names."""
-    folder = str(_FOLDER)
-    sys.path[:] = [folder, *(entry for entry in sys.path if entry != folder)]
-    others = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry not in ("", folder)]
-    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *others])
-    os.environ["PYTHONSAFEPATH"] = "1"  # else `python -m` looks into the working folder first
 
 
 def _refuse_other_packages() -> None:
@@ -48,9 +38,7 @@ def _is_command() -> bool:
     return "hwmark" in sys.orig_argv if program == "-m" else Path(program).stem == "hwmark"
 
 
-if _is_command():
-    put_own_folder_first()
-else:
+if not _is_command():  # which puts its own folder first before it imports any of them
     _refuse_other_packages()
 
 

@@ -75,12 +75,11 @@ def compile_kernels() -> str:
     if reconstruction.returncode:
         raise subprocess.CalledProcessError(reconstruction.returncode, reconstruction.args)
     from pipelines.replication import Reconstructor
+    from pipelines.replication.compiled.decorators import kernel_cache
 
     reconstructor = Reconstructor()
     reconstructor.update(events)
     Reconstructor.restore(reconstructor.snapshot()).finish()
-    from pipelines.replication.compiled.decorators import kernel_cache
-
     return f"kernels compiled into {kernel_cache()}"
 
 

@@ -22,7 +22,7 @@ MEANINGS = {3: "alerts fire", 4: "expectations failed"}
 
 
 def alert(context: Any) -> None:
-    """Where a failed task is told: put the notifier of your choice here."""
+    """Log that a task has failed; put the notifier of your choice here."""
     words = str(context.get("exception"))
     meaning = next((said for status, said in MEANINGS.items() if f"exit code {status}" in words), "failed")
     logging.getLogger("hwmark").error("%s: %s (%s)", context["task_instance"].task_id, meaning, words)
@@ -73,7 +73,7 @@ with DAG(
         f"{HWMARK} ingest logs {LOGS} --cluster {CLUSTER} --lake {LAKE} || status=$?; "
         f'[ "${{status:-0}}" != {NOT_UNDERSTOOD} ] && exit ${{status:-0}}; echo "WARNING: not all was understood"',
     )
-    # As many tasks as executors have cores.
+    # One task for each core of the executors.
     run = command(
         "run",
         f"export HWMARK_RUN__SHUFFLE_PARTITIONS={EXECUTORS}; {SUBMIT} --master {MASTER} {SETTINGS} "

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -163,19 +162,6 @@ def sources(lake: Lake, tables: Mapping[str, Table]) -> dict[str, Any]:
 
 def yaml(value: Any) -> str:
     """A value of dictionaries, lists and plain values as YAML."""
-    return "\n".join(_yaml(value)) + "\n"
+    from yaml import safe_dump
 
-
-def _yaml(value: Any) -> Iterator[str]:
-    """Lines: text as JSON has it, which YAML reads alike."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value)
-    for name, entry in entries:
-        lines = list(_yaml(entry)) if isinstance(entry, dict | list) else [json.dumps(entry, ensure_ascii=False)]
-        if isinstance(value, list):
-            yield f"- {lines[0]}"
-            yield from (f"  {line}" for line in lines[1:])
-        elif isinstance(entry, dict | list):
-            yield f"{name}:"
-            yield from (f"  {line}" for line in lines)
-        else:
-            yield f"{name}: {lines[0]}"
+    return str(safe_dump(value, sort_keys=False, allow_unicode=True, width=120))

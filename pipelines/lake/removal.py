@@ -200,8 +200,8 @@ def _writers(cluster: str) -> str:
     return rf"^(ingest:|watch:|watch-epoch:|simulate/){re.escape(cluster)}(/.*)?$"
 
 
-def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool:
-    """Whether a file has rows of a cluster; one that cannot be read may still be being written."""
+def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool | None:
+    """Return True if a file has rows of a cluster; None if it cannot be read, and its path names none."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -209,22 +209,26 @@ def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool:
     try:
         with folder.open_input_file(path) as file:
             return bool(pc.any(pc.equal(pq.read_table(file, columns=["cluster"])["cluster"], cluster)).as_py())
-    except (OSError, pa.ArrowException, KeyError):  # one of a partition lacks the column
+    except KeyError:  # one of a partition lacks the column
         return f"cluster={cluster}/" in path
+    except (OSError, pa.ArrowException):
+        return True if f"cluster={cluster}/" in path else None
 
 
-def remove_unnamed(lake: Lake, name: str, cluster: str) -> int:
+def remove_unnamed(lake: Lake, name: str, cluster: str) -> tuple[int, list[str]]:
     """Removes files that no version of a table names any more; of bronze, which others may be writing to, those that
-    have rows of the cluster. Returns how many."""
+    have rows of the cluster. Returns how many, and the paths of those left that cannot be read."""
     from pyarrow.fs import FileSelector
 
-    folder, removed = lake.files(name), 0
+    folder, removed, unread = lake.files(name), 0, list[str]()
     present = {unquote(path) for path in lake.open(name).get_add_actions(flatten=True)["path"].to_pylist()}
     for entry in folder.get_file_info(FileSelector("", recursive=True)):
         if not entry.base_name.endswith(".parquet") or entry.path in present or entry.path.startswith("_delta_log"):
             continue
-        if name == BRONZE and not _has_rows(folder, entry.path, cluster):
-            continue
-        folder.delete_file(entry.path)
-        removed += 1
-    return removed
+        has_rows = name != BRONZE or _has_rows(folder, entry.path, cluster)
+        if has_rows:
+            folder.delete_file(entry.path)
+            removed += 1
+        elif has_rows is None:
+            unread.append(entry.path)
+    return removed, unread

@@ -25,7 +25,7 @@ class Reconstructor:
     """
 
     def __init__(self, rules: Rules | None = None, bucket: int = 0, buckets: int = 1) -> None:
-        from pipelines.replication.batch.shard import Shard
+        from pipelines.replication.batch.steps import Shard
         from pipelines.replication.state.state import State
         from pipelines.replication.telemetry.sources import Sources
 
@@ -80,7 +80,7 @@ class Reconstructor:
 
         Raises ValueError naming an unknown version, or the part of the state that is not known.
         """
-        from pipelines.replication.batch.shard import Shard
+        from pipelines.replication.batch.steps import Shard
         from pipelines.replication.state import snapshot
         from pipelines.replication.state.changed_rules import change_rules
 

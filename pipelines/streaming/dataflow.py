@@ -60,7 +60,7 @@ def arrow_source(
         closings=count_closings(lake),
         start=query.start,
         only_planned=only_planned,
-        planned=offsets.planned(lake, query.query_id),
+        planned=offsets.planned_offset(lake, query.query_id),
     )
     spark.dataSource.register(BronzeSource)
     return spark.readStream.format(FORMAT).option("settings", settings.option()).load()

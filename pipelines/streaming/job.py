@@ -64,10 +64,9 @@ def run(
 ) -> RunSummary:
     """Runs the query as `options` has it, until `stop` is set or SIGTERM comes where it has no end.
 
-    `held` is the role where the caller holds it already.
-
-    `on_batch` gets each batch, `on_slow` one that takes many intervals. A session that is already running is used and
-    left running; where there is an end and nothing new, none is started.
+    `on_batch` gets each batch, `on_slow` one that takes many intervals. `held` is the role where the caller holds it
+    already. A session that is already running is used and left running; where there is an end and nothing new, none is
+    started.
     Raises RoleHeld, LeaseLost, StateMismatch, UnsuitableSpark, RunFailed, UsageError.
     """
     asked = options or RunOptions()

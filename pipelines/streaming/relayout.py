@@ -43,11 +43,10 @@ def relaid(
             raise RunFailed(f"the batch in flight of lake {lake.root} did not end: start the job again")
     blobs, buckets = state() if end_of(lake, query) is not None else [], layout[0]
     split: Iterable[bytes] = blobs if not blobs or buckets == query.buckets else reshard(blobs, buckets)
+    made = begin_with(lake, query, *layout, split if without is None else without_cluster(split, without))
     if without is not None:
-        made = begin_with(lake, query, *layout, without_cluster(split, without))
         log.warning("the state was moved: it knows nothing of %s any more", without)
         return made
-    made = begin_with(lake, query, *layout, split)
     log.warning(
         "the state was moved: buckets %d -> %d, tasks %d -> %d; the job goes on from there",
         query.buckets, layout[0], query.shuffle_partitions, layout[1],

@@ -90,7 +90,7 @@ def session(
     from pyspark.sql import SparkSession
 
     refuse_connect()
-    settings = of_version(pyspark.__version__)
+    settings = settings_of_version(pyspark.__version__)
     # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
     first = spark_internals.running_context() is None
     started_here = first and spark_internals.GATEWAY_PORT not in os.environ
@@ -172,7 +172,7 @@ def keeps_sockets(spark: str) -> str | None:
     )
 
 
-def of_version(spark: str) -> dict[str, str]:
+def settings_of_version(spark: str) -> dict[str, str]:
     """Return Spark's settings that one version alone needs. Raises UnsuitableSpark where it lacks what the job is."""
     if spark.split(".")[:2] in (["3", "5"], ["4", "0"]):
         lacks = "no state that a Python function keeps" if spark.startswith("3") else "no stream writer for Arrow"

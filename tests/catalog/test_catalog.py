@@ -24,6 +24,7 @@ from pipelines.lake.lake import KEY, Lake, declared
 from pipelines.replication import Rules, replay
 from pipelines.setup import jars_dir
 from schemas import MODULES, tables
+from tests.environments import install
 
 
 @pytest.fixture(scope="module")
@@ -150,18 +151,10 @@ def test_spark_registers_them_in_hives_metastore(lake, tmp_path):
     assert f"FOUND hive {rows} {len(MODULES)} proven, bounded or unproven" in done.stdout, done.stderr[-2000:]
 
 
-def installed(folder, *packages):
-    """The programs of an environment of their own: these packages and ours want different versions of others."""
-    uv = str(Path(sys.executable).parent / "uv")
-    subprocess.run([uv, "venv", "-q", str(folder)], check=True)
-    subprocess.run([uv, "pip", "install", "-q", "--python", str(folder / "bin/python"), *packages], check=True)
-    return folder / "bin"
-
-
 @pytest.mark.nightly
 def test_datacontract_cli_takes_the_contract(lake, tmp_path):
     catalog(lake, "--out", tmp_path)
-    bin = installed(tmp_path / "venv", "datacontract-cli>=1.2")
+    bin = install(tmp_path / "venv", "datacontract-cli>=1.2")
     done = subprocess.run(
         [bin / "datacontract", "lint", tmp_path / "contract.odcs.yaml"], capture_output=True, text=True, timeout=300
     )
@@ -172,7 +165,7 @@ def test_datacontract_cli_takes_the_contract(lake, tmp_path):
 def test_the_dbt_project_runs(lake, tmp_path):
     catalog(lake, "--out", tmp_path)
     # dbt-core 1.12 fetches a part of itself from GitHub while it is installed.
-    bin = installed(tmp_path / "venv", "dbt-core>=1.10,<1.12", "dbt-duckdb", "deltalake", "pyarrow", "pandas", "duckdb")
+    bin = install(tmp_path / "venv", "dbt-core>=1.10,<1.12", "dbt-duckdb", "deltalake", "pyarrow", "pandas", "duckdb")
     shutil.copytree(tmp_path / "dbt", tmp_path / "project")
     env = {**os.environ, "DBT_PROFILES_DIR": str(tmp_path / "project"), "PYTHONPATH": ""}
     done = subprocess.run(

@@ -30,10 +30,10 @@ PATIENCE_S = 300
 
 
 class Failed(Exception):
-    """What a version did otherwise."""
+    """A version that did otherwise; the message says how."""
 
 
-def installed(spark):
+def folder_of(spark):
     """The folder with this pyspark, None for that of the lock."""
     if spark == OWN:
         return None
@@ -51,16 +51,16 @@ def lake_of(place, events):
     return str(place)
 
 
-def started(spark, lake, *words):
-    path = os.pathsep.join(map(str, filter(None, [installed(spark), REPOSITORY])))
+def start(spark, lake, *words):
+    path = os.pathsep.join(map(str, filter(None, [folder_of(spark), REPOSITORY])))
     environment = os.environ | {"PYTHONPATH": path, "HWMARK_RUN__MAX_ROWS_PER_TRIGGER": str(LIMIT)}
     command = [sys.executable, "-m", "hwmark", "run", "--lake", lake, *words]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def ended(spark, lake, *words):
+def run_to_end(spark, lake, *words):
     """(exit status, output)"""
-    process = started(spark, lake, *words)
+    process = start(spark, lake, *words)
     said, _ = process.communicate(timeout=PATIENCE_S)
     return process.returncode, said
 
@@ -87,7 +87,7 @@ def require(condition, said):
 
 def alone(spark, place, events, expected):
     lake = lake_of(place / spark, events)
-    status, said = ended(spark, lake, "--once", "--drain")
+    status, said = run_to_end(spark, lake, "--once", "--drain")
     require(status == 0, f"status {status}: {said}")
     batches = [int(found.replace(",", "")) for found in re.findall(r"batch \d+: ([\d,]+) events", said)]
     require(sum(batches) == ROWS + 1, f"{sum(batches)} events of {ROWS} and a closing row: {said}")
@@ -103,7 +103,7 @@ def in_turn(sparks, place, events, expected):
     lake = lake_of(place / "in-turn", events)
     for spark in sparks[:-1]:
         before = commits(lake) if Path(lake, "_run").is_dir() and any(Path(lake, "_run").glob("*/commits")) else 0
-        process = started(spark, lake, "--interval", "0.1s")
+        process = start(spark, lake, "--interval", "0.1s")
         until = time.monotonic() + PATIENCE_S
         while not any(Path(lake, "_run").glob("*/commits")) or commits(lake) < before + 3:
             require(process.poll() is None and time.monotonic() < until, f"{spark} made no progress")
@@ -111,11 +111,11 @@ def in_turn(sparks, place, events, expected):
         process.send_signal(signal.SIGKILL)
         process.wait()
         time.sleep(5)  # its JVM ends when its driver has
-    status, said = ended(sparks[-1], lake, "--once", "--drain")
+    status, said = run_to_end(sparks[-1], lake, "--once", "--drain")
     require(status == 0, f"{sparks[-1]} after {sparks[:-1]}: status {status}: {said}")
     other = {name for name, found in rows(lake).items() if found != expected[name]}
     require(not other, f"after {', '.join(sparks)}: other rows in {other}")
-    status, said = ended(sparks[0], lake, "--once")
+    status, said = run_to_end(sparks[0], lake, "--once")
     require(status == 1 and f"Spark {sparks[-1]} wrote the checkpoint" in said, f"{sparks[0]} went on: {status} {said}")
     print(f"spark {' -> '.join(sparks)}: killed in between, tables equal; {sparks[0]} is refused then", flush=True)
 

@@ -80,7 +80,7 @@ def test_a_stream_goes_on_through_upkeep_and_fails_by_name_at_a_rebuild(spark, t
     assert rows("partition_hw") == 0
     assert tolerant.takes() == news
     assert REMOVALS in (words := strict.takes()), words
-    assert quoted(words)
+    assert guide_quotes(words)
 
     known = lake.open("partition_hw").metadata().id
     run(rebuild=True)
@@ -89,7 +89,7 @@ def test_a_stream_goes_on_through_upkeep_and_fails_by_name_at_a_rebuild(spark, t
     assert found.description == tables()["partition_hw"].words
     for one in (tolerant, follower):
         assert OTHER in (words := one.takes()), words
-    assert quoted(words)
+    assert guide_quotes(words)
 
 
 @pytest.mark.spark
@@ -107,10 +107,10 @@ def test_a_stream_fails_by_name_when_a_cluster_is_forgotten(spark, tmp_path):
 
     list(forget(lake, Removal("other"), run, lambda: None))
     assert "DELTA" in (words := stream.takes()), words
-    assert quoted(words)
+    assert guide_quotes(words)
 
 
-def quoted(words):
+def guide_quotes(words):
     """Whether the guide quotes the error by its condition, as Delta has it in brackets."""
     guide = (REPOSITORY / "docs/tables.md").read_text()
     conditions = re.findall(r"\[((?:DELTA|DIFFERENT)_[A-Z_]+)", words)

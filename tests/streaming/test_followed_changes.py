@@ -1,4 +1,4 @@
-"""Who follows `gold/partition_changes` has the present of `gold/partition_health`, whatever was killed on the way."""
+"""A reader of `gold/partition_changes` has the present of `gold/partition_health`, whatever was killed on the way."""
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from pipelines.streaming.options import RunOptions
 from pipelines.streaming.sinks.changes import COMPARED, KEY
 
 
-def followed(lake):
+def present_by_changes(lake):
     """The present by the rows of the changes, commit after commit; and how many rows of each partition there were."""
     present, count = {}, {}
     table = lake.open("partition_changes")
@@ -44,7 +44,7 @@ def test_following_the_changes_gives_the_present(spark, tmp_path):
         if version == 2:  # killed before the end of the batch was recorded: it is played again
             commits = tmp_path / "lake/_run" / recorded(lake).query_id / "commits"
             (commits / str(max(int(one.name) for one in commits.glob("[0-9]*")))).unlink()
-        present, count = followed(lake)
+        present, count = present_by_changes(lake)
         health = lake.rows("partition_health").to_table().to_pylist()
         assert present == {tuple(row[k] for k in KEY): {name: row[name] for name in COMPARED} for row in health}
     assert max(map(len, count.values())) > 1

@@ -40,7 +40,7 @@ def run(lake, **how):
     return job.run(lake.root, Rules(), RunOptions(**how))
 
 
-def ingested(lake, cluster):
+def ingest_recording(lake, cluster):
     ingest_logs([traces.path("unclean_election")], cluster=cluster, lake=lake.root)
 
 
@@ -66,9 +66,9 @@ def with_people(lake):
 def stored(spark, tmp_path_factory):
     """A lake of two clusters that the job has read, and with something that it has not."""
     lake = Lake(str(tmp_path_factory.mktemp("forget") / "lake"))
-    ingested(lake, STAYS)
+    ingest_recording(lake, STAYS)
     run(lake, buckets=2)
-    ingested(lake, GONE)
+    ingest_recording(lake, GONE)
     run(lake, drain=True)
     with_people(lake)
     lake.write_durably("_alerts/step.json", json.dumps({"clocks": {"loss": {GONE: 1}}}).encode())
@@ -135,7 +135,7 @@ def test_nothing_of_the_cluster_is_left_and_the_others_are_as_they_were(spark, l
         assert state.clusters.all == [(STAYS,)]
         assert {key[0] for key in state.sources.known} == {STAYS}
 
-    ingested(lake, GONE)  # it goes on, as first seen
+    ingest_recording(lake, GONE)  # it goes on, as first seen
     run(lake, drain=True)
     assert not [row for row in lake.rows("telemetry_gaps").to_table().to_pylist() if row["cluster"] == GONE]
     alone = replay(read_events(lake.root, cluster=GONE))
@@ -229,7 +229,7 @@ def test_one_cluster_is_made_anew_from_bronze(lake, killed_after):
 
 def test_it_waits_for_nobody_who_writes(tmp_path):
     lake = Lake(str(tmp_path))
-    ingested(lake, GONE)
+    ingest_recording(lake, GONE)
     for role in ("run", "maintain", "notify"):
         with hold(lake.root, role), pytest.raises(RoleHeld, match=f"{role} of lake"):
             list(forgotten(lake))
@@ -237,5 +237,5 @@ def test_it_waits_for_nobody_who_writes(tmp_path):
         list(forgotten(lake))
     list(forgotten(lake))
     assert mentions(lake, tmp_path) == []
-    ingested(lake, GONE)
+    ingest_recording(lake, GONE)
     assert len(read_events(lake.root)) == len(read_logs([traces.path("unclean_election")], GONE))

@@ -103,9 +103,12 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]
         read, versions = version_read(lake) if name == BRONZE else None, readable_versions(lake, name)
         dead = remove_tombstones(lake, name, 0, read)
         clean_log(lake, name, asked.cluster, read)
-        dead += remove_unnamed(lake, name, asked.cluster)
+        removed, unread = remove_unnamed(lake, name, asked.cluster)
+        dead += removed
         time_travel = f"versions {versions[0]} to {versions[-1]} could be read until now"
         yield f"{lake.path(name)}: {dead} dead files removed; {time_travel}"
+        if unread:
+            yield f"left in {lake.path(name)}: {len(unread)} files of any cluster that cannot be read, as {unread[0]}"
 
 
 def _writers(lake: Lake, cluster: str) -> list[str]:

@@ -123,6 +123,8 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
 
 def _samples_of_disks(state: State, batch: Batch, results: TermResults) -> I64:
     """Rows about what checkpoint files on disks say of a replica."""
+    if not len(results.unled):
+        return results.unled
     of_disk = np.array([str(name[1]).startswith(DISK) for name in state.source_names.all], dtype=np.bool_)
     if not of_disk.any():
         return results.unled[:0]

@@ -111,7 +111,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     _impl_class = _KernelFiles
 
 
-def _cached(made: Any) -> Any:
+def _with_cache(made: Any) -> Any:
     """Return the function, kept in `kernel_cache()` for the next process."""
     made._cache = _KernelCache(made.py_func)
     return made
@@ -134,7 +134,7 @@ def _of_any_value(made: Any) -> Any:
 
 def compiled(function: Function) -> Function:
     """Compiled when first called, kept for the next process."""
-    made: Function = _of_any_value(_cached(njit(nogil=True)(function)))
+    made: Function = _of_any_value(_with_cache(njit(nogil=True)(function)))
     return made
 
 
@@ -146,7 +146,7 @@ def kernel(function: Function) -> Function:
     An index is best unsigned, or that of `range(len(...))`: numba asks of every other one, at each access, whether it
     counts from the end, which doubled what small loops take.
     """
-    made: Function = _of_any_value(_cached(njit(nogil=True, _nrt=False)(function)))
+    made: Function = _of_any_value(_with_cache(njit(nogil=True, _nrt=False)(function)))
     return made
 
 
@@ -156,7 +156,7 @@ def hot(function: Function) -> Function:
     A call hands over some forty numbers that the arrays consist of, more than the registers hold: without them a
     run takes less than half the time.
     """
-    made: Function = _of_any_value(_cached(njit(nogil=True, _nrt=False, forceinline=True)(function)))
+    made: Function = _of_any_value(_with_cache(njit(nogil=True, _nrt=False, forceinline=True)(function)))
     return made
 
 
@@ -166,7 +166,7 @@ def part(function: Function) -> Function:
     A `hot` function is compiled by itself as well, with all that becomes part of it: where a large one has one caller,
     that doubles what compiling takes.
     """
-    made: Function = _cached(njit(nogil=True, _nrt=False, inline="always")(function))
+    made: Function = _with_cache(njit(nogil=True, _nrt=False, inline="always")(function))
     return made
 
 

@@ -153,7 +153,7 @@ def _offset(lake: Lake, query_id: str, batch_id: int) -> dict[str, Any] | None:
         return None
 
 
-def planned(lake: Lake, query_id: str) -> dict[str, Any] | None:
+def planned_offset(lake: Lake, query_id: str) -> dict[str, Any] | None:
     """Return the offset of bronze up to which the last batch that was planned reads; None before the first."""
     number = last(lake.files(), query_id, "offsets")
     return None if number < 0 else _offset(lake, query_id, number)

@@ -46,6 +46,9 @@ def remove_cluster(lake: Lake, cluster: str) -> None:
     for number in range(count_closings(lake)):
         with lake.files().open_input_file(closing_path(number)) as file:
             rows = pq.read_table(file)
+        others = rows.filter(pc.fill_null(pc.not_equal(rows["cluster"], cluster), True))
+        if len(others) == len(rows):
+            continue
         out = pa.BufferOutputStream()
-        pq.write_table(rows.filter(pc.not_equal(rows["cluster"], cluster)), out)
+        pq.write_table(others, out)
         lake.write_durably(closing_path(number), out.getvalue().to_pybytes())

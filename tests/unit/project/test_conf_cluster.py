@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipelines.cli import app
 from pipelines.commands.exits import NOT_UNDERSTOOD, ROLE_HELD
 from pipelines.settings import Settings
+from tests.environments import install
 
 CONF = Path(__file__).parents[3] / "conf"
 DAG_FILE = CONF / "airflow/hwmark_dag.py"
@@ -239,17 +240,9 @@ def test_units_start_commands_of_hwmark(unit, tmp_path):
         assert unit.name not in done.stderr, done.stderr
 
 
-def installed(folder, *packages):
-    """The Python of an environment of its own with these packages."""
-    uv = str(Path(sys.executable).parent / "uv")
-    subprocess.run([uv, "venv", "-q", str(folder)], check=True)
-    subprocess.run([uv, "pip", "install", "-q", "--python", str(folder / "bin/python"), *packages], check=True)
-    return str(folder / "bin/python")
-
-
 @pytest.mark.nightly
 def test_manifests_fit_the_schemas_of_kubernetes(tmp_path):
-    python = installed(tmp_path / "venv", "kubernetes-validate", "setuptools")
+    python = install(tmp_path / "venv", "kubernetes-validate", "setuptools") / "python"
     words = [python, "-m", "kubernetes_validate", "--strict", CONF / "kubernetes/hwmark.yaml"]
     done = subprocess.run(words, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -266,7 +259,7 @@ for name in ("ingest", "run", "check"):
 
 @pytest.mark.nightly
 def test_airflow_imports_the_dag_and_renders_its_tasks(tmp_path):
-    python = installed(tmp_path / "venv", "apache-airflow-core>=3.1", "apache-airflow-providers-standard")
+    python = install(tmp_path / "venv", "apache-airflow-core>=3.1", "apache-airflow-providers-standard") / "python"
     env = {"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run([python, "-c", RENDERED, str(DAG_FILE)], capture_output=True, text=True, env=env)
     assert "hwmark run export" in done.stdout, done.stderr[-2000:]

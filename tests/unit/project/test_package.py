@@ -78,8 +78,9 @@ def test_the_command_finds_its_own_packages_first(tmp_path, foreign, where):
 
 
 STARTS = """
-import hwmark, subprocess, sys
-hwmark.put_own_folder_first()
+import subprocess, sys
+from hwmark.__main__ import put_own_folder_first
+put_own_folder_first()
 subprocess.run([sys.executable, "-c", "import pipelines; print(pipelines.__file__)"])
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.replication import Reconstructor, Rules
-from pipelines.replication.batch import shard
+from pipelines.replication.batch import steps
 from pipelines.replication.facts.tables import Facts
 from tests.unit.replication.bronze import BASE_MS, Source, controller, events_of, values_of
 from tests.unit.replication.test_rules_set_of_events import deposed_leader_goes_on
@@ -52,7 +52,7 @@ def test_a_fetch_that_moves_no_hw_enters_none_of_these_steps(monkeypatch):
     for ms in (90_000, 110_000, 110_500):
         run.batch(source.progress(ms))
     for name in STEPS:
-        monkeypatch.setattr(shard, name, lambda *_, name=name: entered.append(name))
+        monkeypatch.setattr(steps, name, lambda *_, name=name: entered.append(name))
     run.batch(source.fetch(111_000, 2, 5))
     assert entered == []
 

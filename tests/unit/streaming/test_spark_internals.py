@@ -137,9 +137,9 @@ def test_the_spark_that_never_closes_its_sockets_is_named():
 def test_a_spark_that_lacks_what_the_job_is_made_of_is_refused():
     for spark, lacks in (("4.0.5", "no stream writer for Arrow"), ("3.5.9", "no state that a Python function keeps")):
         with pytest.raises(session.UnsuitableSpark, match=f"Spark {spark} has {lacks}: hwmark needs 4.1.4 or later"):
-            session.of_version(spark)
-    assert list(session.of_version("4.1.4").values()) == ["false"]
-    assert session.of_version("4.2.1") == session.of_version("4.3.0") == {}
+            session.settings_of_version(spark)
+    assert list(session.settings_of_version("4.1.4").values()) == ["false"]
+    assert session.settings_of_version("4.2.1") == session.settings_of_version("4.3.0") == {}
 
 
 def test_databricks_connect_is_refused_by_its_name(monkeypatch):
