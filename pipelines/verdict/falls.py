@@ -96,7 +96,7 @@ def not_told(told: Told, times: Times, since: Starts) -> Starts:
 
 
 def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple[str, str]]]:
-    """By cluster the rules and sentences of losses that fire and of which silver has no row any more."""
+    """Rules and sentences, by cluster, of losses that fire and of which silver has no row any more."""
     found = defaultdict[str, list[tuple[str, str]]](list)
     for cluster, rows in told.items() if wanted.topic is None and wanted.partition is None else ():
         of, since = [ts for name, ts in times if name == cluster], wanted.since
@@ -111,7 +111,7 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
 
 
 def told_losses(lake: Lake) -> Told:
-    """By cluster the last rows of losses in `ops/alerts`, in order of time."""
+    """The last rows of losses in `ops/alerts`, by cluster, in order of time."""
     told, found = lake.find(alerts.TABLE), defaultdict[str, list[Row]](list)
     for row in query(told, _TOLD) if told is not None else ():
         found[row["cluster"]].append(row)

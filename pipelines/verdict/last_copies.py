@@ -61,7 +61,7 @@ def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
     away = {(row["cluster"], row["broker_id"]): row for row in brokers if row["state"] in _AWAY}
     found: Mapping[tuple[str, int, bool], list[Row]] = defaultdict(list)
     for loss in sorted(losses, key=lambda one: (one["topic"], one["partition"], one["ts"])):
-        for broker in _had(loss):
+        for broker in _holders(loss):
             if row := away.get((loss["cluster"], broker)):
                 gone = row["state_ts"]
                 found[*(loss["cluster"], broker), gone is not None and gone <= loss["ts"] + AT_ONCE].append(loss)
@@ -71,7 +71,7 @@ def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
     ]
 
 
-def _had(loss: Row) -> set[int]:
+def _holders(loss: Row) -> set[int]:
     """The brokers that had the lost records: their leader, and who is known to have stored a HW above them."""
     hw = read_evidence(loss).get("hw")
     by = str(hw.get("by", "")) if isinstance(hw, dict) else ""

@@ -216,7 +216,7 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
 
 
 def reports_of(broker_rows: Iterable[Row], clusters: Collection[str], seen: Progress) -> dict[str, Reports]:
-    """What was reported of these clusters; `broker_rows`: those of gold/brokers in the order of clusters.
+    """Reports of these clusters; `broker_rows`: those of gold/brokers in the order of clusters.
 
     Who was unregistered after its last report is no source any more.
     """

@@ -12,16 +12,7 @@ from starlette.responses import JSONResponse
 from pipelines.charts.style import Spec
 from pipelines.charts.svg import svg
 from pipelines.verdict.known import UnknownNameError
-from pipelines.web.answers import (
-    broker,
-    incident,
-    incidents,
-    overview,
-    partition,
-    partitions,
-    quality,
-    topic,
-)  # fmt: skip
+from pipelines.web.answers import broker, incident, incidents, overview, partition, partitions, quality, topic
 from pipelines.web.answers.broker import BrokerAnswer, Brokers
 from pipelines.web.answers.common import Sentence
 from pipelines.web.answers.incident import IncidentAnswer

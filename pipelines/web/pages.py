@@ -20,17 +20,8 @@ from pipelines.alerting.incident_title import cut
 from pipelines.errors import UsageError
 from pipelines.html import environment
 from pipelines.verdict.words import span
-from pipelines.web import assets
-from pipelines.web.answers import (
-    broker,
-    incident,
-    incidents,
-    overview,
-    partition,
-    partitions,
-    quality,
-    topic,
-)  # fmt: skip
+from pipelines.web import api, assets
+from pipelines.web.answers import broker, incident, incidents
 from pipelines.web.answers.gate import Gate, GateAnswer
 from pipelines.web.asked import Asked
 from pipelines.web.guard import is_same_origin
@@ -66,13 +57,9 @@ def _add(path: str, template: str, answer: Callable[[Reader, Asked], Any]) -> No
     router.add_api_route(path, get)
 
 
-ANSWERS: dict[str, Callable[[Reader, Asked], Any]] = {
-    "overview": overview.overview, "incidents": incidents.incident_list, "incident": incident.incident_view,
-    "brokers": broker.broker_list, "broker": broker.broker, "topics": topic.topics, "topic": topic.topic,
-    "partitions": partitions.partitions, "partition": partition.partition, "quality": quality.quality,
-}  # fmt: skip
-for _name, _answer in ANSWERS.items():
-    _add("/" if _name == "overview" else f"/{_name}", f"{_name}.html", _answer)
+for _view in api.VIEWS:
+    if _view.name != "verdict":  # every page has that
+        _add("/" if _view.name == "overview" else f"/{_view.name}", f"{_view.name}.html", _view.answer)
 _add("/alert", "incident.html", incident.incident_view)
 
 

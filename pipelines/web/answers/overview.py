@@ -129,7 +129,7 @@ def last_hour(reader: Reader, asked: Asked, present: datetime | None) -> Timelin
 
 
 def _one_away(reader: Reader, asked: Asked) -> str | None:
-    """What is one failure away, in words; None of a cluster that has ended, and of one never judged."""
+    """The sentence on one failure away; None of a cluster that has ended, and of one never judged."""
     seen = surveyed(reader, asked)
     if any(judged.ended(record) or not record.partitions for record in seen.records):
         return None

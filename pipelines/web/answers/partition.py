@@ -95,7 +95,7 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
 
 
 def _since(past: PartitionPast | None, row: Row) -> datetime | None:
-    """Since when it is offline or under min ISR, as far as the time asked for shows it."""
+    """The beginning of its being offline or under min ISR, as far as the time asked for shows it."""
     return (
         max((one.since for one in past.states if one.until == past.until), default=None)
         if past and row["rank"] < 2
@@ -119,7 +119,7 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
 
 
 def past_of(reader: Reader, asked: Asked) -> PartitionPast | None:
-    """What is known of it in the time asked for."""
+    """Its past within the time asked for; None if nothing is known of it."""
     return reader.answer(("past", asked), lambda lake: partition_past(lake, period(reader, asked)))
 
 
