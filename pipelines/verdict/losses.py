@@ -33,14 +33,14 @@ def lost(groups: Sequence[FallGroup], partitions: int) -> str:
     """What is gone: `LOST: 180 offsets in 1 partition: unclean election of broker 2 at …: clicks-0 offsets …`."""
     least = "at least " if any(group.proof != "proven" for group in groups) else ""
     where = words.count(partitions, "partition")
-    return f"{State.LOST.value}: {least}{_amount(groups)} in {where}: {_some(groups, _change)}"
+    return f"{State.LOST.value}: {least}{amount(groups)} in {where}: {_some(groups, _change)}"
 
 
 def may_be_lost(groups: Sequence[FallGroup], partitions: int) -> str:
     """What may be gone, where the proof is missing, or an election from outside the ISR could not be judged."""
     if all(group.name == NOT_EXCLUDED for group in groups):
         return not_excluded(groups)
-    what = f"{_amount(groups)} may be gone in {words.count(partitions, 'partition')}"
+    what = f"{amount(groups)} may be gone in {words.count(partitions, 'partition')}"
     return f"{State.LOSS_NOT_EXCLUDED.value}: {what}, unproven: {_some(groups, _suspect)}"
 
 
@@ -70,7 +70,8 @@ def _who(group: FallGroup) -> str:
     return f"{how(group.name, group.leader_id, group.leader_id_before)} {when}"
 
 
-def _amount(groups: Sequence[FallGroup]) -> str:
+def amount(groups: Sequence[FallGroup]) -> str:
+    """`180 offsets`, or that no range is known."""
     known = sum(group.lost_records or 0 for group in groups)
     return words.count(known, "offset") if known else "offsets below an earlier HW"
 

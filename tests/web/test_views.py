@@ -12,7 +12,7 @@ from pipelines.alerting.rules import RULES
 from pipelines.cli import app
 from pipelines.web.runbook import steps
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
-from tests.web.lakes import ALERT, ANSWERS, BROKER, INCIDENT, NOW, PAGES, WHERE, alert, incident
+from tests.web.lakes import ALERT, ANSWERS, BROKER, INCIDENT, NOW, PAGES, TOPIC, WHERE, alert, incident
 
 
 @pytest.fixture(autouse=True)
@@ -121,6 +121,48 @@ def test_the_overview_counts_what_is_wrong_and_what_is_not_known(lake, ask):
         "offline": 0, "under min ISR": 0, "under-replicated": 1, "held back": 1, "not known": 0, "lost offsets": 180,
     }  # fmt: skip
     assert [one["most"] for one in counts[:3]] == [2, 0, 1]
+
+
+def test_a_loss_of_which_silver_has_no_row_any_more_is_lost_without_a_count(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "alerts", alert())
+    overview = ask("/api/v1/overview").json()
+    assert overview["clusters"][0]["records"] == {"state": "LOST", "text": "", "since": None}
+    assert overview["counts"][-1]["number"] is None
+
+
+def test_a_loss_of_which_no_range_is_known_is_nowhere_a_count_of_0(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "hw_regressions", loss(lost_from=None, lost_to=None, lost_records=None))
+    overview, topics = ask("/api/v1/overview").json(), ask("/api/v1/topics").json()["topics"]
+    said = "offsets below an earlier HW"
+    assert overview["clusters"][0]["records"]["text"] == said
+    assert (overview["counts"][-1]["number"], topics[0]["lost"]) == (None, None)
+    assert f"LOST {said}" in words_of(ask(f"/{TOPIC}"))
+    assert '<p><svg class="shape lost"' in ask(f"/partition?{WHERE}").text
+
+
+def test_of_a_broker_whose_isr_or_changes_are_not_known_nothing_is_counted(lake, ask):
+    sound(lake, health("clicks", 0, isr=None, under_replicated=None))
+    answer = ask(f"/api/v1/{BROKER}").json()
+    assert (answer["in_isr"], answer["left"], answer["band"]) == (None, [], [])
+    assert "of those known" in words_of(ask("/brokers"))
+
+
+def test_a_page_as_of_then_says_nothing_of_now(lake, ask):
+    incident(lake)
+    write(lake, "partition_health", health("orders", 0, cluster="test"))
+    reported(lake, 1, 2, 3, cluster="test")
+    job_has_read(lake)
+    then = "until=2026-09-01T11:59:00"
+    fleet = words_of(ask(f"/?{then}"))
+    assert [words for words in ("need somebody", "OK", "HELD BACK") if words in fleet] == []
+    assert ask(f"/api/v1/incidents?{then}").json()["open"] == 0
+    one = words_of(ask(f"/?cluster=prod&{then}"))
+    assert "records, 1d to now" in one
+    assert "no alert fires" not in one
+    titles = [re.search("<title>(.*)</title>", ask(f"/{path}&{then}").text)[1] for path in (BROKER, TOPIC)]
+    assert titles == ["Broker 2, hwmark", "clicks, hwmark"]
 
 
 def test_a_count_beside_partitions_that_are_not_known_says_so(lake, ask):
@@ -370,6 +412,13 @@ def test_an_alert_lists_what_was_lost_by_the_same_change_of_leader(lake, ask):
     assert "clicks-9, 180 offsets" in page
 
 
+def test_a_chart_that_has_the_first_day_alone_says_where_it_ends(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "alerts", alert(first_ts=at(-2 * 86_400)))
+    write(lake, "cluster_minute", {"minute": at(-2 * 86_400), "offline_max": 2})
+    assert "2026-08-30 11:55:002026-08-31 11:56:00" in words_of(ask(f"/{ALERT}"))
+
+
 def test_an_alert_of_which_nothing_was_sent_says_so(lake, ask):
     incident(lake)
     assert "hwmark notify has recorded no delivery in this lake" in words_of(ask(f"/{ALERT}"))
@@ -386,8 +435,13 @@ def test_an_alert_on_what_is_no_loss_any_more_has_no_chain(lake, ask):
 
 def test_what_never_ran_is_said_and_not_shown_as_nothing(lake, ask):
     reported(lake, 1)
-    assert "Alerts were never evaluated" in ask("/incidents").text
     assert "Nothing was ever checked" in ask("/quality").text
+    assert "expectations failed" not in ask("/quality").text
+    never = "Alerts were never evaluated"
+    assert [never in page for page in (ask("/").text, ask("/incidents").text)] == [True, True]
+    sound(lake, health("clicks", 0))
+    hwmark("check", "--lake", lake)
+    assert [never in page for page in (ask("/").text, ask("/incidents").text)] == [False, False]
 
 
 def test_quality_has_failed_expectations_gaps_and_quarantine(lake, ask):
@@ -396,6 +450,12 @@ def test_quality_has_failed_expectations_gaps_and_quarantine(lake, ask):
     assert [(row["expectation"], row["success"]) for row in answer["expectations"]] == [("isr_within_ar", False)]
     assert [(row["kind"], row["times"]) for row in answer["gaps"]] == [("gap", 1)]
     assert [(row["reason"], row["events"]) for row in answer["quarantined"]] == [("offset -7 is below -1", 1)]
+
+
+def test_a_time_that_two_sources_cover_counts_once(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "coverage", {"kind": "terms", "broker_id": 1, "from_ts": at(0), "to_ts": at(60)})
+    assert [one["bars"] for one in ask("/api/v1/quality").json()["coverage"]] == [[[0, 1000]]] * 3
 
 
 def test_charts_come_as_vega_lite_and_as_svg(lake, ask):

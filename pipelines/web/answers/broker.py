@@ -127,10 +127,9 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     told = [(line.ts, line.text.partition(": ")[2]) for line in found.lines if line.kind == "broker"]
     states = [(ts, STATES.get(words.partition(":")[0].replace(" ", "_"))) for ts, words in told]
     changes = [(ts, *state) for ts, state in states if state]
-    if not changes and not asked.until:
-        changes = [(now.since or within[0], now.state, now.words)]
-    elif not asked.until:  # the last one is the present, as gold/brokers has it
-        changes[-1] = (changes[-1][0], now.state, now.words)
+    begun = changes[-1][0] if changes else now.since
+    if begun and not asked.until:  # the last one is the present, as gold/brokers has it
+        changes[-1:] = [(begun, now.state, now.words)]
     ends = [ts for ts, _, _ in changes[1:]] + [within[1]]
     return [
         Stretch(state, words, ts, left, max(2, _part(end, within) - left))
@@ -145,7 +144,7 @@ def _part(ts: datetime, within: tuple[datetime, datetime]) -> int:
 
 
 def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None) -> list[tuple[str, int, str]]:
-    """ISRs that it left, and terms that it began, in each of PIECES pieces of the time: name, most, path of SVG."""
+    """ISRs left and terms begun in each of PIECES pieces of the time: name, most, path of SVG; none without a table."""
     if within is None:
         return []
     wanted = Filter(asked.cluster, since=within[0], until=within[1])
@@ -156,6 +155,8 @@ def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     led = f"SELECT {bin} AS bin FROM t WHERE {began}"
     said = []
     for name, table, sql in (("ISRs left", isr_changes.TABLE, lost), ("began to lead", partition_hw.TABLE, led)):
+        if not reader.snapshot().has_table(table):
+            continue
         counts = rows(reader, table, f"SELECT bin, count(*) AS n FROM ({sql}) GROUP BY bin")
         of = {int((row["bin"] - within[0]).total_seconds()) // step: row["n"] for row in counts}
         values = [of.get(place, 0) for place in range(PIECES)]

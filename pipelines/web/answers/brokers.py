@@ -26,6 +26,7 @@ STATES = {
 _FROM_PARTITIONS = """
 SELECT cluster, broker_id, sum(leads) AS led, count(*) - sum(leads) AS followed, sum(CASE WHEN isr IS NULL THEN 0 WHEN
   array_has(isr, broker_id) THEN 0 ELSE 1 END) AS outside_isr,
+  count(*) - count(isr) AS isr_unknown,
   sum(CASE WHEN array_has(out_of_sync, broker_id) THEN 1 ELSE 0 END) AS out_of_sync,
   sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id)
     AND NOT coalesce({one_of}, false) THEN 1 ELSE 0 END) AS holds_back

@@ -65,11 +65,17 @@ class IncidentAnswer:
     lines: Timeline
     loss: Incident | None
     partitions: Sequence[Affected]
+    more_partitions: int
     topics: Sequence[tuple[str, int]]
     minutes: int
     series: Sequence[Series]
     sent: Sent
     notes: Sequence[Row]
+
+    @property
+    def charted_to(self) -> datetime:
+        """The end of the chart, which has a day at most."""
+        return min(self.until, self.since + timedelta(minutes=self.minutes))
 
 
 def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> IncidentAnswer:
@@ -91,11 +97,12 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
     with timed(asked, "sent"):
         told = [_sent(reader, name) for name in (card.incident_id or "", *ids)]
     happened = tuple(line for line in lines.lines if line.kind != "alert")
+    shown = affected[: None if every else PARTITIONS]
     length, series = _series(reader, card.cluster, since, until)
     return IncidentAnswer(
         sentences_of(verdicts(reader, asked)), card, [plain(vars(one)) for one in alerts], since, until,
         steps(card.rule), Timeline(happened, lines.left_out), _loss(reader, alerts),
-        affected[: None if every else PARTITIONS],
+        shown, len(affected) - len(shown),
         Counter(one.rpartition("-")[0] for one in named).most_common(8), length, series,
         Sent(sorted((row for one in told for row in one.rows), key=lambda row: row["sent_at"]),
              sum(one.left_out for one in told), told[0].notified), _notes(reader, card, ids),

@@ -13,13 +13,14 @@ from pipelines.alerting.owners import owners_of
 from pipelines.alerting.state import AlertState, from_row
 from pipelines.lake.queries import VIEWS, Row, instant, text
 from pipelines.notify.notice import command
+from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.words import count, listed
 from pipelines.web.answers.common import Sentence, page, pages, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import steps
-from pipelines.web.snapshot import Reader
+from pipelines.web.snapshot import Reader, reading
 from schemas import alerts, hw_regressions, incidents
 
 FEW = 10
@@ -69,17 +70,18 @@ class Card:
 
 @dataclass(frozen=True)
 class Open:
-    """The cards that are shown, how many more there are, and the incidents that ended within the time asked for."""
+    """The cards that are shown, how many more there are, and the incidents that ended within the last day."""
 
     shown: Sequence[Card]
     more: int
     ended: int
     last: Card | None
+    evaluated: bool
 
 
 @dataclass(frozen=True)
 class Incidents:
-    """A page of incidents, the open ones first; `evaluated`: whether `hwmark check` ever wrote any."""
+    """A page of incidents, the open ones first; `evaluated`: whether alerts ever were."""
 
     verdict: Sequence[Sentence]
     shown: Sequence[Card]
@@ -88,6 +90,12 @@ class Incidents:
     page: int
     pages: int
     evaluated: bool
+
+
+def is_evaluated(reader: Reader) -> bool:
+    """Whether alerts were ever evaluated; while none fires, that makes no table."""
+    with reading(reader.lake.root):
+        return reader.snapshot().has_table(alerts.TABLE) or bool(reader.lake.files().get_file_info(EVALUATED).is_file)
 
 
 def incident_rows(reader: Reader, asked: Asked, found: str = "true") -> list[Row]:
@@ -118,15 +126,15 @@ def incident_list(reader: Reader, asked: Asked) -> Incidents:
         open_ones = [row for row in found if row["state"] != "ended"]
         every = alert_states(reader, asked, {name for row in found for name in row["alert_ids"]})
         grouped = {name for row in open_ones for name in row["alert_ids"]}
-        alone = [one for one in every if one.firing and one.alert_id not in grouped]
+        alone = [one for one in every if one.firing and one.alert_id not in grouped and not asked.until]
         alone = [one for one in alone if asked.q.lower() in f"{one.alert_id} {one.rule} {one.summary}".lower()]
     if not found and asked.cluster is not None:
         refuse_unknown(reader.snapshot(), replace(asked.wanted, topic=None, partition=None))
     cards = [*(incident_card(row, every, reader) for row in open_ones), *(alert_card(one, reader) for one in alone)]
     opened = len(cards)
     cards += [incident_card(row, every, reader) for row in found if row["state"] == "ended"]
-    evaluated, total = reader.snapshot().has_table(alerts.TABLE), len(cards)
-    return Incidents(said, page(asked, cards), opened, total, asked.page, pages(asked, total), evaluated)
+    total = len(cards)
+    return Incidents(said, page(asked, cards), opened, total, asked.page, pages(asked, total), is_evaluated(reader))
 
 
 def open_incidents(reader: Reader, asked: Asked) -> Open:
@@ -150,9 +158,11 @@ def open_incidents(reader: Reader, asked: Asked) -> Open:
         *map(_loss, lost),
     ]
     more = max(0, len(opened) - FEW) + max(0, len(alone) - FEW) + more_lost
-    present = max((record.judged_to for record in surveyed(reader, asked).records if record.judged_to), default=None)
+    to = (record.judged_to for record in surveyed(reader, asked).records if record.judged_to)
+    present = asked.until_ts or max(to, default=None)
     recent = [row for row in over if present is None or (present - row["last_ts"]).days < 1]
-    return Open(found, more, len(recent), incident_card(over[0], every, reader) if over else None)
+    last = incident_card(over[0], every, reader) if over else None
+    return Open(found, more, len(recent), last, is_evaluated(reader))
 
 
 def _losses(reader: Reader, asked: Asked, told: Mapping[tuple[str, str], datetime]) -> tuple[list[Row], int]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pipelines.charts.steps import step_path
 from pipelines.lake.queries import VIEWS, Filter, Row, instant, moment, text
-from pipelines.verdict import ClusterRecord, Condition, State, Verdict, words
+from pipelines.verdict import ClusterRecord, Condition, State, Verdict, losses
 from pipelines.web.answers.common import Sentence, rows, sentence
 from pipelines.web.snapshot import Reader
 from schemas import alerts, cluster_minute
@@ -61,7 +61,7 @@ class Count:
 
 
 def firing_since(reader: Reader) -> dict[tuple[str, str], datetime]:
-    """Since when alerts fire, by cluster and rule."""
+    """The beginnings of alerts that fire, by cluster and rule."""
     latest = VIEWS["alerts"].select(Filter())
     key = "rule, labels['cluster'] AS cluster"
     sql = (
@@ -81,7 +81,7 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     elif one.judged.ended and worst.state is State.OK:
         now = Field("ended", said, record.judged_to)
     lines = [sentence(line) for line in one.lines]
-    return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, _records(record, one), lines)
+    return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, records_field(record, one), lines)
 
 
 def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
@@ -95,14 +95,15 @@ def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str],
     return min(told, default=None)
 
 
-def _records(record: ClusterRecord, one: Verdict) -> Field:
+def records_field(record: ClusterRecord, one: Verdict) -> Field:
+    """The worst state of the records within the time asked for, with the offsets known to be lost."""
     history = [line for line in one.lines if line.part == "history"]
     worst = min((line.state for line in history), key=lambda state: state.rank, default=State.NOT_JUDGED)
     gone = [group for group in record.falls if group.severity == "critical"]
     if worst is State.LOST:
-        least = "at least " if any(group.proof != "proven" for group in gone) else ""
-        said = f"{least}{words.count(lost_offsets(record), 'offset')}"
-        return Field(worst.value, said, min(group.first for group in gone))
+        least = "at least " if record.told or any(group.proof != "proven" for group in gone) else ""
+        said = f"{least}{losses.amount(gone)}" if gone else ""  # of a loss that is only told, no range is known
+        return Field(worst.value, said, min((group.first for group in gone), default=None))
     if worst is State.LOSS_NOT_EXCLUDED:
         first = min((group.first for group in record.falls if group.severity != "info"), default=None)
         return Field(worst.value, "", first)
@@ -111,15 +112,12 @@ def _records(record: ClusterRecord, one: Verdict) -> Field:
     return Field(State.NOT_JUDGED.value, "")
 
 
-def lost_offsets(record: ClusterRecord) -> int:
-    """The offsets known to be lost within the time asked for."""
-    return sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
-
-
 def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime | None) -> list[Count]:
-    """The six counts of a cluster; None is said where it is not judged, or the time asked for is over."""
+    """The six counts of a cluster; None if it is not judged, the time asked for is over, or a loss has no count."""
     to = until or record.judged_to
-    unjudged = one.judged.state is State.NOT_JUDGED or until is not None
+    unjudged = one.judged.state is State.NOT_JUDGED or until is not None or not record.partitions
+    lost = sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
+    sure = not unjudged and records_field(record, one).state == State.OK.value
     unknown = sum(group.partitions for group in record.groups if group.unknown)
     found = minutes(reader, record.cluster, to - timedelta(minutes=MINUTES), to) if to else {}
 
@@ -128,8 +126,7 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
         values = found.get(column, ())
         most = max([value or 0 for value in values], default=0)
         name = "under-replicated" if condition is Condition.UNDER_REPLICATED else condition.value
-        number = None if unjudged or not record.partitions else known
-        return Count(name, number, unknown, most, step_path(values, most))
+        return Count(name, None if unjudged else known, unknown, most, step_path(values, most))
 
     return [
         of(Condition.OFFLINE, "offline"),
@@ -137,7 +134,7 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
         of(Condition.UNDER_REPLICATED, "under_replicated"),
         of(Condition.HELD_BACK, ""),
         Count("not known", None if unjudged else unknown),
-        Count("lost offsets", lost_offsets(record) or (None if unjudged else 0)),
+        Count("lost offsets", lost or (0 if sure else None)),
     ]
 
 

@@ -101,19 +101,23 @@ def _coverage(
     for row in found:
         left = int(1000 * max(0.0, (row["from_ts"] - since).total_seconds()) / span)
         right = int(1000 * min(span, (row["to_ts"] - since).total_seconds()) / span)
-        of.setdefault((row["broker_id"], row["kind"]), []).append((left, max(2, right - left)))
+        bars = of.setdefault((row["broker_id"], row["kind"]), [])
+        covered = sum(bars[-1]) if bars else -1  # what several sources show counts once
+        if right > covered:
+            left = max(left, covered)
+            bars.append((left, max(2, right - left)))
     return [Covered(records[0].cluster, *key, bars[:BARS]) for key, bars in of.items()][:SHOWN], since, until
 
 
 def _expectations(reader: Reader) -> list[Row]:
-    """Of the last run, the failed ones first."""
+    """Expectations of the last run, the failed ones first."""
     order = "ORDER BY success, suite, expectation"
     last = "SELECT max(run_ts) FROM t"
     return rows(reader, quality_results.TABLE, f"SELECT * FROM t WHERE run_ts = ({last}) {order} LIMIT {SHOWN}")
 
 
 def _gaps(reader: Reader, asked: Asked) -> list[Row]:
-    """By source and kind: how often within the time asked for, when last, and an example."""
+    """Kinds of gaps by source: times within the time asked for, the last one, and an example."""
     where = surveyed(reader, asked).wanted.where(View(telemetry_gaps.TABLE, "ts", ""))
     keys = "cluster, source_id, kind"
     values = "count(*) AS times, max(ts) AS last, min(detail) AS detail"
@@ -122,7 +126,7 @@ def _gaps(reader: Reader, asked: Asked) -> list[Row]:
 
 
 def _quarantined(reader: Reader, asked: Asked) -> list[Row]:
-    """By cluster and reason: how many events broke the contract, and when the last did."""
+    """Reasons by cluster for which events broke the contract: their number, and the time of the last."""
     where = f"cluster = {text(asked.cluster)}" if asked.cluster is not None else "true"
     each = f"SELECT cluster, unnest(reasons) AS reason, quarantined_at FROM t WHERE {where}"
     values = "count(*) AS events, max(quarantined_at) AS last"

@@ -15,6 +15,7 @@ from pipelines.verdict.known import refuse_unknown
 from pipelines.web.answers import common
 from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import owner_names
+from pipelines.web.answers.present import Field, records_field
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
@@ -24,7 +25,7 @@ CELLS, WORST, LINES = 500, 100, 30
 
 @dataclass(frozen=True)
 class TopicLine:
-    """One topic: its worst state, and how many of its partitions are not well."""
+    """One topic: its worst state, its partitions that are not well, and its lost offsets; None: not known how many."""
 
     cluster: str
     topic: str
@@ -32,7 +33,7 @@ class TopicLine:
     counts: Mapping[str, int]
     unwell: int
     partitions: int
-    lost: int
+    lost: int | None
     owner: str
 
 
@@ -54,6 +55,7 @@ class TopicAnswer:
     verdict: Sequence[Sentence]
     cluster: str
     line: TopicLine
+    records: Field
     replicas: Sequence[int]
     min_isr: Sequence[int]
     cells: Sequence[tuple[int, str]]
@@ -78,7 +80,7 @@ def _rank(row: Row) -> float:
     return 1.5 if row["unknown"] else min(row["rank"], 4)
 
 
-def _line(reader: Reader, key: tuple[str, str], groups: Sequence[Row], lost: int) -> TopicLine:
+def _line(reader: Reader, key: tuple[str, str], groups: Sequence[Row], lost: int | None) -> TopicLine:
     groups = sorted(groups, key=_rank)
     counts: dict[str, int] = {}
     for row in groups:
@@ -89,12 +91,12 @@ def _line(reader: Reader, key: tuple[str, str], groups: Sequence[Row], lost: int
     )
 
 
-def _lost(reader: Reader, asked: Asked) -> dict[tuple[str, str], int]:
+def _lost(reader: Reader, asked: Asked) -> dict[tuple[str, str], int | None]:
     """Offsets lost within the time asked for, by topic."""
     wanted = replace(surveyed(reader, replace(asked, topic=None, partition=None)).wanted, until=asked.until_ts)
     latest = f"SELECT * FROM ({VIEWS['serious'].select(wanted)}) WHERE severity = 'critical'"
     sql = f"SELECT cluster, topic, sum(lost_records) AS n FROM ({latest}) GROUP BY cluster, topic"
-    return {(row["cluster"], row["topic"]): row["n"] or 0 for row in rows(reader, hw_regressions.TABLE, sql)}
+    return {(row["cluster"], row["topic"]): row["n"] for row in rows(reader, hw_regressions.TABLE, sql)}
 
 
 def topics(reader: Reader, asked: Asked) -> Topics:
@@ -128,8 +130,9 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
     kinds = [kind for kind in KINDS if kind.name in ("config", "topic")]
     with timed(asked, "timeline"):
         changed = reader.answer(("changed", asked), lambda lake: timeline(lake, wanted, LINES, kinds, newest=True))
+    said, record = verdicts(reader, asked), surveyed(reader, asked).records[0]
     return TopicAnswer(
-        sentences_of(verdicts(reader, asked)), line.cluster, line,
+        sentences_of(said), line.cluster, line, records_field(record, said[0]),
         _several(shapes, "replicas"), _several(shapes, "min_isr"),
         [(row["partition"], row["state"]) for row in cells], unwell,
         [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],
