@@ -156,7 +156,7 @@ def _lines(state: AlertState, links: Links, seen: Round) -> Iterator[str]:
 
 
 def _judged(state: AlertState, judged: Mapping[str, str], alerts: Iterable[AlertState]) -> list[str]:
-    """What is said of how well the cluster is judged, but for what these alerts say."""
+    """The sentences on how well the cluster is judged, but for those that these alerts say."""
     parts = judged.get(state.labels.get("cluster", ""), "").split("; ")
     return [part for part in parts if part and not any(part in one.summary for one in alerts)]
 

@@ -39,7 +39,7 @@ PERIOD_S = 1.0
 States = Mapping[str, Mapping[str, Any]]
 """By source id what `Tailer.as_json` returned at the last commit."""
 Compared = Mapping[str, tuple[int | None, Spans]]
-"""By source id its broker, and the times when it told something."""
+"""The broker of each source, and the times when it told something."""
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ class UnknownLines:
         """The file whose lines are to be told again, and the one of which that is accepted."""
         self._accepted: Identity | None = None
         self._hole: str | None = None
-        """Why lines may be missing before the open file if it begins with lines that were never told."""
+        """The reason why lines may be missing before the open file, which begins with lines never told."""
 
     def note_missing(self, why: str | None) -> None:
         """Note why lines are missing before the next ones; the first reason counts."""

@@ -30,9 +30,9 @@ class SameLogs(NamedTuple):
 
     ids: dict[str, str]
     excerpts: dict[str, str]
-    """By new source without a line of its own the one that has all of its lines."""
+    """The source that has all lines of a new one, which has none of its own, by the new one."""
     repeats: dict[str, str]
-    """By new source the known one that is an excerpt of it."""
+    """The known source that is an excerpt of a new one, by the new one."""
 
     def messages(self) -> list[str]:
         """Return what is said of them."""
