@@ -68,7 +68,7 @@ def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
 def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
     """Add the offsets that others' lineages lack, which a replica loses when it follows them (5.9)."""
     known = [log.hw for log in logs if log.hw is not None]
-    for leader in (log for log in logs if log is not follower):
+    for leader in (log for log in logs if log is not follower and not log.is_cut_short):
         cut = cut_offset(follower.lineage, leader.lineage)
         if cut is None or cut >= follower.end:
             continue
@@ -86,7 +86,8 @@ def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
             words += "; no other replica given has all of them: copy this directory before a start"
         severity = Severity.CRITICAL if (diverged or committed) and not unlikely else Severity.INFO
         follower.add("cut", severity, words, cut, follower.end, leader)
-    if known and follower.end < max(known) and not any(f.kind == "hw_above_end" for f in follower.findings):
+    explained = any(finding.kind in ("hw_above_end", "unreadable") for finding in follower.findings)
+    if known and follower.end < max(known) and not explained:
         ahead = max(logs, key=lambda log: log.hw or -1)
         detail = f"its log ends at {follower.end}, below the high watermark {ahead.hw} known on {ahead.name}"
         follower.add("behind", Severity.INFO, detail, follower.end, ahead.hw, ahead)

@@ -84,6 +84,11 @@ class ReplicaLog:
         """The start of the log by its files and its checkpoint; between this and `start` a tiered log is remote."""
         return max(self.start, self.directory.offset(LOG_STARTS, self.source.place) or 0)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether reading ended early, so that `end` and `lineage` are not those of the log."""
+        return any(finding.kind == "unreadable" for finding in self.findings)
+
     def add(
         self, kind: str, severity: Severity, detail: str, from_offset: int | None = None, to_offset: int | None = None,
         other: ReplicaLog | None = None,
@@ -119,7 +124,8 @@ def read_replica(
         log.add("unreadable", Severity.UNKNOWN, str(error))
     log.keys = np.concatenate(kept) if kept else log.keys
     _judge_lineage(log)
-    _judge_checkpoints(log)
+    if not log.is_cut_short:
+        _judge_checkpoints(log)
     _judge_producers(log)
     return log
 

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from generators.disks.batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, Array
-from generators.disks.checkpoints import Place
+from generators.disks.batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, ZEROS, Array
+from generators.disks.checkpoints import LARGEST, Place
 from generators.disks.comparison import parts_at
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.metadata_log import batches
 from generators.disks.records import Damaged, records
-from generators.disks.replica import read_replica
+from generators.disks.replica import SHOWN, read_replica
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from pipelines.errors import UsageError
 
@@ -91,9 +91,10 @@ class Rescue:
         own = self._directory.replica(self._place)
         log = read_replica(self._directory, own) if own is not None else None
         if log is None or not self._survivors:
-            return Range(0, (1 << 63) - 1)
+            return Range(0, LARGEST)
         parts = [parts_at(log, other) for other in self._survivors]
-        return Range(max((part for part in parts if part is not None), default=log.start), log.end)
+        end = LARGEST if log.is_cut_short else log.end
+        return Range(max((part for part in parts if part is not None), default=log.start), end)
 
     def rows(self, offsets: Range, summary: RescueSummary) -> Iterator[pa.Table]:
         """Tables of records inside `offsets`; damaged batches are left out, and named in the summary."""
@@ -101,8 +102,11 @@ class Rescue:
         for source, segment in self._segments:
             for block, data in self._readable(segment, summary):
                 near = (block["last"] >= offsets.start) & (block["base"] < offsets.end)
-                for k in np.flatnonzero(near & (block["fault"] != WHOLE))[:3]:
-                    summary.damaged.append(f"{segment.path.name} at byte {int(block['position'][k])}: a damaged batch")
+                faults = np.flatnonzero(near & (block["fault"] != WHOLE))
+                more = f", and {len(faults) - 1:,} more near it" if len(faults) > SHOWN else ""
+                for k in faults[: 1 if more else SHOWN]:
+                    where = f"{segment.path.name} at byte {int(block['position'][k])}"
+                    summary.damaged.append(f"{where}: a damaged batch{more}")
                 for one in batches(block[near & (block["fault"] == WHOLE)], data, block):
                     if one.is_control or int(one.batch["magic"]) < 2:
                         summary.counts["control batches and old messages, left out"] += 1
@@ -115,10 +119,14 @@ class Rescue:
             yield pa.Table.from_pylist(waiting, SCHEMA)
 
     def _readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:
+        end = WalkEnd()
         try:
-            yield from blocks(segment, WalkEnd())
+            yield from blocks(segment, end)
         except (Unreadable, OSError) as error:
             summary.damaged.append(str(error))
+        if end.reason not in (WHOLE, ZEROS):
+            left = f"{end.size - end.position:,} bytes from byte {end.position:,} on"
+            summary.damaged.append(f"{segment.path.name}, {left}: {end.words}")
 
     def _records(
         self, source: PartitionDirectory, segment: Segment, batch: np.void, content: bytes, offsets: Range,

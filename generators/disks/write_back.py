@@ -11,10 +11,8 @@ from pipelines.errors import UsageError
 
 HEADER = "hwmark.rescued."
 LEFT_OUT = ("already in the surviving log", "aborted", "open")
-
-
 EMPTY = "neither key nor value"
-"""Of a record that the client cannot write."""
+"""The reason for a record that the client cannot write."""
 AT_ONCE = 1000
 """Records that wait for their acknowledgements together."""
 
@@ -75,11 +73,11 @@ def write_back(
     A call that was cut off is made again: what the topic has is not written twice. Raises UsageError for the topic
     that the records are of, an internal one, one that does not exist, or has records of anything else.
     """
-    counts: Counter[str] = Counter()
-    partitions = set()
+    taken = "to write" if dry_run else "written"
+    counts, partitions = Counter({taken: 0}), set()
     for row in require_another_topic(topic, read()):  # all are looked at before the first is written
         reason = reason_left_out(row, included)
-        counts[f"left out: {reason}" if reason else "to write" if dry_run else "written"] += 1
+        counts[f"left out: {reason}" if reason else taken] += 1
         partitions |= set() if reason else {(row["topic"], row["partition"])}
     if dry_run or not partitions:
         return counts
@@ -114,7 +112,7 @@ def _write(
         _wait(waiting)
     finally:
         producer.close()
-    return +counts
+    return counts
 
 
 def _wait(waiting: list[Any]) -> None:

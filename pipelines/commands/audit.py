@@ -92,8 +92,8 @@ def audit(
             rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
                 shown.append(one)
-    if topic is not None and not shown:
-        named = topic if partition is None else f"{topic}-{partition}"
+    if not totals.partitions and (topic is not None or not general):
+        named = "a partition" if topic is None else topic if partition is None else f"{topic}-{partition}"
         raise UsageError(f"no log of {named} below {', '.join(map(str, paths))}: check the name, and the directories")
     findings = [*general, *(finding for one in shown for finding in one.findings)]
     brokers = len({directory.name for directory in directories})

@@ -32,7 +32,7 @@ STATUSES = {
     FAILED: "failed",
     WRONG_USAGE: "wrong usage or configuration",
     FIRING: "alerts fire or fired (--fail-on-alert); gate: no; audit: damage",
-    UNMET: "done and expectations failed (--fail-on-check); gate, audit: not known",
+    UNMET: "done and expectations failed (--fail-on-check); gate, audit, rescue: not known",
     NOT_UNDERSTOOD: "ingest: nothing was understood of something given; the rest is done",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of, settings_of_existing_lake
+from pipelines.commands.exits import AUDIT_NOT_KNOWN as NOT_WHOLE
+from pipelines.commands.exits import DONE
 from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from generators.disks.rescue import Range
     from pipelines.settings import Settings
 
+_BY_NAME = "name --topic, --partition and --beside instead"
 rescue_app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 
 
@@ -50,7 +53,7 @@ def rescue(
 
     Every record is written whole, with what is known of it: below the high watermark or beyond it, how its transaction
     ended, whether a surviving log has it. Directories that end in -delete or -stray and segments that end in .deleted
-    are read, too. Nothing below DIR is written.
+    are read, too. Nothing below DIR is written. Exit status 4: something was left out, as it cannot be read.
 
     \b
     Examples:
@@ -69,21 +72,31 @@ def rescue(
     inside = [source, *(survivors or [])]
     if not every:
         assert topic is not None
-        echo("\n".join(_rescue(found, (topic, partition), _range(offsets), beside, out, inside)))
-        return
+        lines, whole = _rescue(found, (topic, partition), _range(offsets), beside, out, inside)
+        echo("\n".join(lines))
+        raise typer.Exit(DONE if whole else NOT_WHOLE)
     if cluster is None:
         raise UsageError("whose losses? Name the cluster with --cluster")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     settings = settings_of_existing_lake(config, lake={"path": lake})
+    losses, without = losses_with_range(settings, cluster)
+    status = DONE
     with working("rescue", each=False) as say:
-        for lines in _rescue_all(found, losses_with_range(settings, cluster), beside, out, inside, say):
+        for lines, whole in _rescue_all(found, losses, beside, out, inside, say):
+            status = status if whole else NOT_WHOLE
             for line in lines:
                 echo(line)
+    if without:
+        echo(f"{without:,} losses have no range of offsets: {_BY_NAME}")
+    raise typer.Exit(status)
 
 
-def losses_with_range(settings: Settings, cluster: str) -> list[dict[str, Any]]:
-    """The losses of a cluster whose range is known, each partition's ranges joined. Raises UsageError for no losses."""
+def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, Any]], int]:
+    """The losses of a cluster with a known range, each partition's ranges joined, and the number of those without.
+
+    Raises UsageError for no losses.
+    """
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter, rows
     from pipelines.verdict.known import refuse_unknown
@@ -93,21 +106,22 @@ def losses_with_range(settings: Settings, cluster: str) -> list[dict[str, Any]]:
     if not found:
         refuse_unknown(place, Filter(cluster))
     ranges: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in found:
-        if row["lost_from"] is not None and row["lost_to"] is not None:
-            one = ranges.setdefault((row["topic"], row["partition"], row["topic_id"]), dict(row))
-            one["lost_from"] = min(one["lost_from"], row["lost_from"])
-            one["lost_to"] = max(one["lost_to"], row["lost_to"])
+    known = [row for row in found if row["lost_from"] is not None and row["lost_to"] is not None]
+    for row in known:
+        one = ranges.setdefault((row["topic"], row["partition"], row["topic_id"]), dict(row))
+        one["lost_from"] = min(one["lost_from"], row["lost_from"])
+        one["lost_to"] = max(one["lost_to"], row["lost_to"])
     if not ranges:
-        raise UsageError(f"no loss of {cluster} has a range of offsets: name --topic, --partition and --beside instead")
-    return [ranges[key] for key in sorted(ranges, key=str)]
+        raise UsageError(f"no loss of {cluster} has a range of offsets: {_BY_NAME}")
+    return [ranges[key] for key in sorted(ranges, key=str)], len(found) - len(known)
 
 
 def _rescue_all(
     directories: Sequence[LogDirectory], losses: Sequence[dict[str, Any]], beside: Sequence[LogDirectory],
     out: Path | None, inside: Sequence[Path], say: Callable[[str], None],
-) -> Iterator[list[str]]:  # fmt: skip
-    """The summary of each loss, and of those that this disk has nothing of how many there are."""
+) -> Iterator[tuple[list[str], bool]]:  # fmt: skip
+    """Rescue each loss; its summary, and whether all was read; last the number of those that are not on this disk."""
+    from generators.disks.files import Unreadable
     from generators.disks.rescue import Range
 
     absent = 0
@@ -118,11 +132,12 @@ def _rescue_all(
         absent += not here
         name = f"{place[0]}-{place[1]}.{wanted.start}-{wanted.end - 1}.parquet"
         try:
-            yield _rescue(here, place, wanted, beside, out / name if out else None, inside) if here else []
-        except UsageError as error:  # a file that an earlier call wrote, or two directories: the others are rescued
-            yield [str(error)]
+            if here:
+                yield _rescue(here, place, wanted, beside, out / name if out else None, inside)
+        except (UsageError, Unreadable, OSError) as error:  # as a file that an earlier call wrote: the others follow
+            yield [f"{place[0]}-{place[1]}: {error}"], False
     if absent:
-        yield [f"{absent:,} losses are of partitions, or of earlier topics, that this disk does not have"]
+        yield [f"{absent:,} losses are of partitions, or of earlier topics, that this disk does not have"], True
 
 
 def _has(directory: LogDirectory, place: Place, topic_id: str | None) -> bool:
@@ -139,8 +154,11 @@ def _has(directory: LogDirectory, place: Place, topic_id: str | None) -> bool:
 def _rescue(
     directories: Sequence[LogDirectory], place: Place, offsets: Range | None, beside: Sequence[LogDirectory],
     out: Path | None, inside: Sequence[Path],
-) -> list[str]:  # fmt: skip
-    """Rescue one partition; its summary, line by line. Raises UsageError if not exactly one directory has it."""
+) -> tuple[list[str], bool]:  # fmt: skip
+    """Rescue one partition; its summary, line by line, and whether all of it was read.
+
+    Raises UsageError if not exactly one directory has it.
+    """
     from generators.disks.rescue import Rescue, RescueSummary, write
 
     here = [one for one in directories if any(partition.place == place for partition in one.partitions)]
@@ -156,7 +174,7 @@ def _rescue(
             pass
     else:
         summary.sha256 = write(tables, out, inside)
-    return summary.lines(out)
+    return summary.lines(out), not summary.damaged
 
 
 def _range(text: str | None) -> Range | None:
@@ -197,7 +215,5 @@ def produce(
     settings = settings_of(config, watch={"bootstrap": bootstrap})
     security = watch_options(settings.watch, debug=debug).security
     counts = write_back(lambda: read(file), topic, bootstrap, security, included=include or (), dry_run=not write)
-    lines = [f"{count:,} {words}" for words, count in sorted(counts.items())]
-    echo(
-        "\n".join([f"{file} to {topic}:", *(f"  {line}" for line in lines)] + ([] if write else ["  --write does it"]))
-    )
+    lines = [f"  {count:,} {words}" for words, count in sorted(counts.items())]
+    echo("\n".join([f"{file} to {topic}:", *lines, *(["  --write does it"] if counts["to write"] else [])]))

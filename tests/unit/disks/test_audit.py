@@ -194,6 +194,36 @@ def test_a_topic_that_is_not_there_is_not_called_sound(tmp_path):
         assert hwmark(data, *named).exit_code == 2
 
 
+def test_directories_without_a_replica_are_not_called_sound(tmp_path):
+    directory(tmp_path, 1)
+    done = hwmark(tmp_path)
+    assert (done.exit_code, "no log of a partition below" in done.stderr) == (2, True)
+
+
+def test_a_log_that_cannot_be_read_to_its_end_is_not_known_and_neither_damaged_nor_a_leader_to_follow(tmp_path):
+    partition(directory(tmp_path, 1, hw=6), run_of(6), [(0, 0)])
+    at = partition(directory(tmp_path, 2, hw=6, clean=False), run_of(3), [(0, 0)])
+    (at / f"{3:020d}.log").symlink_to(at / "nowhere")
+    assert kinds(findings_of(tmp_path)) == ["index", "unreadable"]
+    assert hwmark(tmp_path).exit_code == 4
+
+
+def test_a_partition_that_cannot_be_listed_costs_no_other_its_audit(tmp_path, monkeypatch):
+    one = directory(tmp_path, 1, clean=False)
+    for name in ("t-0", "u-0"):
+        partition(one, run_of(3), [(0, 0)], name=name)
+    scandir = os.scandir
+
+    def fails(path):
+        if str(path).endswith("t-0"):
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", fails)
+    found = {(finding.topic, finding.kind) for finding in findings_of(tmp_path)}
+    assert found == {("t", "unreadable"), ("u", "recovery")}
+
+
 # proofs.md 5.3: an epoch's entry is only an upper bound.
 def test_an_entry_below_the_first_batch_of_its_epoch_fits_and_one_above_it_does_not(tmp_path):
     one = directory(tmp_path / "a", 1)

@@ -122,6 +122,28 @@ def test_headers_nulls_and_damaged_batches(tmp_path):
     assert last["offset"] == 3
 
 
+def test_what_follows_a_length_that_cannot_be_is_said_to_be_left_out(tmp_path):
+    cut = batch(1)[:8] + b"\0\0\0\1" + batch(1)[12:]
+    at = partition(directory(tmp_path / "a", 1), [batch(0), cut, batch(2)], [(0, 0)])
+    done = hwmark("--from", tmp_path / "a", "--topic", "t")
+    assert done.exit_code == 4
+    assert "t-0: 1 records" in done.stdout
+    assert f"left out: {0:020d}.log, {2 * len(batch(1))} bytes from byte {len(batch(0))} on: " in done.stdout
+    (at / f"{0:020d}.log").write_bytes(batch(0) + bytes(200))
+    assert hwmark("--from", tmp_path / "a", "--topic", "t").exit_code == 0, "zeros of a preallocated file"
+
+
+def test_segments_behind_one_that_cannot_be_read_are_rescued_and_it_is_named(tmp_path):
+    at = partition(directory(tmp_path / "a", 1), [batch(0), batch(1)], [(0, 0)])
+    (at / f"{2:020d}.log").symlink_to(at / "nowhere")
+    partition(at.parent, [batch(3)], base=3)
+    partition(directory(tmp_path / "b", 2), [batch(0)], [(0, 0)])
+    done = hwmark("--from", tmp_path / "a", "--beside", tmp_path / "b", "--topic", "t")
+    assert (done.exit_code, "t-0: 2 records of offsets 1.." in done.stdout) == (4, True)
+    assert "left out: " in done.stdout
+    assert "a symbolic link, not followed" in done.stdout
+
+
 @pytest.mark.parametrize("payload", [b"", b"\xff" * 11, record(0)[:-1], record(0) + b"\0", record(7), b"\x02\0"])
 def test_records_that_are_not_what_the_header_says_are_damage(payload):
     (head,) = np.zeros(1, BATCH)
@@ -197,6 +219,20 @@ def test_all_losses_of_a_lake_that_a_disk_has_are_rescued_each_to_a_file(data, t
     assert "exists: name a new file" in hwmark(*words, "--out", tmp_path / "out").stdout
     for wrong in (words[:3], ("--from", data, "--topic", "orders", "--all")):
         assert hwmark(*wrong).exit_code == 2
+
+
+def test_losses_without_a_range_and_those_that_were_not_rescued_are_named(data, tmp_path):
+    lake = lake_with(tmp_path / "lake", {"lost_from": 120, "lost_to": 300}, {"topic": "clicks"})
+    words = ("--from", data / "broker-1", "--all", "--cluster", "c", "--lake", lake, "--out", tmp_path / "out")
+    assert "1 losses have no range of offsets: name --topic" in hwmark(*words).stdout
+    again = hwmark(*words)
+    assert (again.exit_code, "orders-0: --out " in again.stdout, "exists" in again.stdout) == (4, True, True)
+
+
+def test_a_file_without_a_record_to_write_is_told_as_zero(tmp_path):
+    (tmp_path / "none.jsonl").touch()
+    done = hwmark("produce", tmp_path / "none.jsonl", "--bootstrap", "localhost:1", "--topic", "x")
+    assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, ["  0 to write"])
 
 
 def test_produce_says_first_what_it_would_do_and_takes_no_original_or_internal_topic(data, tmp_path):
