@@ -30,7 +30,7 @@ Entries = tuple[tuple[int, int], ...]
 
 
 class ReplicaFiles(NamedTuple):
-    """What the files of one replica say; None is not known.
+    """Offsets and epochs by the files of one replica; None is not known.
 
     `leo` is known of a stopped broker only: of a running one it has changed by the time it is read.
     """
@@ -51,15 +51,15 @@ class ReplicaFiles(NamedTuple):
 
 @dataclass
 class BrokerCheckpoints:
-    """What was read of one broker's directories, from look to look, so that only what is new becomes rows."""
+    """Replicas of one broker as they were last told, so that only what is new becomes rows."""
 
     broker_id: int
     replicas: dict[Place, ReplicaFiles] = field(default_factory=dict)
-    told: dict[str, tuple[float, bool]] = field(default_factory=dict)
-    """By directory when the checkpoint told last was written (epoch seconds), and whether the broker was stopped."""
+    told: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
+    """Time of the checkpoint told last (epoch seconds) by directory; whether it was stopped, None: it is read again."""
     problems: list[str] = field(default_factory=list)
     _unchanged: dict[Path, tuple[tuple[float, float], str | None, Entries]] = field(default_factory=dict)
-    """By directory of a partition when its files were written, its topic id and its epochs."""
+    """Times of a partition's files by its directory, its topic id and its epochs."""
 
     def rows(self, directories: Sequence[LogDirectory], cluster: str, source: str, now: float) -> pa.Table:
         """Rows of replicas whose files say something else than before, in the order of their times."""
@@ -78,19 +78,16 @@ class BrokerCheckpoints:
 
     def _append_rows(self, directory: LogDirectory, builder: EventBuilder, errors: list[float], now: float) -> None:
         checkpoint, name = _checkpoint(directory), directory.directory_id or str(directory.path)
-        self.problems += [f"{directory.name}: {problem}" for problem in directory.problems]
         stopped = directory.clean or now - checkpoint.written > STOPPED_S
         before, _ = self.told.get(name, (0.0, False))
-        if (
-            not checkpoint.written
-            or checkpoint.written < before
-            or self.told.get(name) == (checkpoint.written, stopped)
-        ):
+        if not checkpoint.written and any(one.is_replica for one in directory.partitions):
+            self.problems.append(f"{directory.name}: no high watermark without {HIGH_WATERMARKS} in {directory.path}")
+        last = self.told.get(name)
+        if not checkpoint.written or checkpoint.written < before or last == (checkpoint.written, stopped):
             return
         since_s = checkpoint.written - before if 0 < before < checkpoint.written else INTERVAL_S
-        self.told[name] = checkpoint.written, stopped
-        ts = int(checkpoint.written * 1000)
-        for place, files in self._read(directory, checkpoint, stopped=stopped):
+        ts, unread = int(checkpoint.written * 1000), list[str]()
+        for place, files in self._read(directory, checkpoint, unread, stopped=stopped):
             known = self.replicas.get(place)
             if files == known or (files.hw is None and files.leo is None):
                 continue
@@ -107,9 +104,11 @@ class BrokerCheckpoints:
             builder.append("sample", ts, self.broker_id, POLLED, leo=files.leo, hw=files.hw, leader_epoch=files.epoch,
                            detail=epochs_detail(files.entries), **same)  # fmt: skip
             errors.append(since_s * 1000)
+        self.problems += unread
+        self.told[name] = checkpoint.written, None if unread else stopped
 
     def _read(
-        self, directory: LogDirectory, checkpoint: Offsets, *, stopped: bool
+        self, directory: LogDirectory, checkpoint: Offsets, unread: list[str], *, stopped: bool
     ) -> Iterator[tuple[Place, ReplicaFiles]]:
         for partition in directory.partitions:
             if not partition.is_replica:
@@ -117,7 +116,7 @@ class BrokerCheckpoints:
             try:
                 yield partition.place, self._replica(directory, partition, checkpoint, stopped=stopped)
             except (Unreadable, OSError) as error:
-                self.problems.append(f"{directory.name}: {error}")
+                unread.append(f"{directory.name}: {error}")
 
     def _replica(
         self, directory: LogDirectory, partition: PartitionDirectory, checkpoint: Offsets, *, stopped: bool

@@ -21,7 +21,7 @@ from generators.disks.checkpoints import (
     read_offsets,
     read_properties,
 )
-from generators.disks.files import Unreadable
+from generators.disks.files import Unreadable, is_there
 from pipelines.errors import UsageError
 from pipelines.printable import printable
 
@@ -49,7 +49,7 @@ class PartitionDirectory:
     def topic_id(self) -> str | None:
         """The topic id in partition.metadata, None where there is none. Raises Unreadable."""
         path = self.path / "partition.metadata"
-        return read_properties(path).get("topic_id") if os.path.lexists(path) else None
+        return read_properties(path).get("topic_id") if is_there(path) else None
 
     @cached_property
     def made(self) -> float:
@@ -64,7 +64,7 @@ class PartitionDirectory:
     def leader_epochs(self) -> list[tuple[int, int]]:
         """Entries (epoch, start offset) of its leader-epoch-checkpoint; none without the file. Raises Unreadable."""
         path = self.path / LEADER_EPOCHS
-        return read_leader_epochs(path) if os.path.lexists(path) else []
+        return read_leader_epochs(path) if is_there(path) else []
 
 
 @dataclass
@@ -132,11 +132,10 @@ def read_log_directory(path: Path) -> LogDirectory:
     except Unreadable as error:
         directory.problems.append(error)
     for name in OFFSET_FILES:
-        if os.path.lexists(path / name):
-            try:
-                directory.offsets[name] = read_offsets(path / name)
-            except Unreadable as error:
-                directory.problems.append(error)
+        try:
+            directory.offsets |= {name: read_offsets(path / name)} if is_there(path / name) else {}
+        except Unreadable as error:
+            directory.problems.append(error)
     for entry in _entries(path):
         if match := _PARTITION.fullmatch(entry.name):
             if entry.is_symlink():

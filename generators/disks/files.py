@@ -37,6 +37,17 @@ def opened(path: Path) -> Iterator[int]:
         os.close(descriptor)
 
 
+def is_there(path: Path) -> bool:
+    """Whether a path has a file of whatever kind. Raises Unreadable if its folder cannot be read."""
+    try:
+        os.lstat(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Unreadable(path, error.strerror or str(error)) from None
+    return True
+
+
 def read_whole(path: Path) -> tuple[bytes, float]:
     """A small file's bytes, and when it was written (epoch seconds). Raises Unreadable."""
     with opened(path) as descriptor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from schemas.levels import POLLED
 from schemas.replication_events import DISK
 
 SHARE = 0.01
-"""Of one core, at most, that following takes: after a look it pauses for so many times as long."""
+"""Share of one core that following takes at most: after a look it pauses for so many times as long."""
 LEAST_PAUSE_S = 1.0
 WAIT_FOR_ROLE_S = 60.0
 COVERS = ("elections", "unclean_elections", "isr", "brokers", "assignments", "configs", "topics")
@@ -55,9 +55,11 @@ class DiskSummary:
     end: int = 0
     lost: int = 0
     replicas: Counter[int] = field(default_factory=Counter)
-    """By broker the replicas of which its checkpoints tell."""
+    """Replicas in the directories of each broker."""
     problems: dict[str, list[str]] = field(default_factory=dict)
-    """By source."""
+    """By source what was not read."""
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """By source kinds of records that are not known, and who else reads it."""
 
     def lines(self) -> list[str]:
         """The summary, line by line."""
@@ -72,7 +74,11 @@ class DiskSummary:
             )
         if self.lost:
             text.append(f"  {self.lost:,} records are in no copy given: name the directories of other nodes, too")
-        return text + [f"  {problem}" for problems in self.problems.values() for problem in problems]
+        return text + [f"  {words}" for words in self.remarks()]
+
+    def remarks(self) -> list[str]:
+        """The problems and notes of all sources."""
+        return [words for each in (*self.problems.values(), *self.notes.values()) for words in each]
 
 
 def ingest_disk(
@@ -96,6 +102,7 @@ def ingest_disk(
         began: float | None = None
         said: list[str] = []
         while True:
+            summary.problems["directories"] = [*_left_out(directories, readers)]
             for reader in readers:
                 try:
                     reader.read(directories, summary)
@@ -104,9 +111,8 @@ def ingest_disk(
                         raise
                     summary.problems[reader.source] = [str(error)]
             if on_progress:
-                problems = [problem for each in summary.problems.values() for problem in each]
-                on_progress("; ".join([summary.lines()[0], *(one for one in problems if one not in said)]))
-                said = problems
+                on_progress("; ".join([summary.lines()[0], *(one for one in summary.remarks() if one not in said)]))
+                said = summary.remarks()
             # the first look reads all that there is
             pause_s = LEAST_PAUSE_S if began is None else (process_time() - began) / SHARE
             if not follow or stop.wait(max(pause_s, LEAST_PAUSE_S)):
@@ -146,6 +152,15 @@ def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool
     return readers
 
 
+def _left_out(directories: Sequence[LogDirectory], readers: Sequence[_Reader]) -> Iterator[str]:
+    """Name files of directories that cannot be read, and directories that no reader reads."""
+    sources = {reader.source for reader in readers}
+    for one in directories:
+        yield from (f"{one.name}: {problem}" for problem in one.problems)
+        if any(p.is_replica for p in one.partitions) and f"{DISK}broker-{one.broker_id}" not in sources:
+            yield f"{one.name}: its replicas are not read, as its broker was not known at the start"
+
+
 class _Reader:
     """Reads one source and commits rows with the state that says which were told.
 
@@ -167,9 +182,10 @@ class _Reader:
         except RoleHeld as held:
             if not self._may_wait:
                 raise
-            summary.problems[self.source] = [str(held)]
+            summary.notes[self.source] = [str(held)]
             self._asks_again = monotonic() + WAIT_FOR_ROLE_S
         else:
+            summary.notes.pop(self.source, None)
             self._read(directories, summary)
 
     def _take_role(self) -> None:
@@ -219,8 +235,9 @@ class _MetadataReader(_Reader):
         read = self._replay.read(nodes)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
-        unknown = [f"{count:,} x {what}: not known, left out" for what, count in read.unknown.most_common(8)]
-        summary.problems[self.source] = [problem for node in nodes for problem in node.problems] + unknown
+        unknown = read.unknown.most_common(8)
+        summary.notes[self.source] = [f"{count:,} x {what}: not known, left out" for what, count in unknown]
+        summary.problems[self.source] = [problem for node in nodes for problem in node.problems]
         state = {"told": read.end, "committed": read.committed_end, "epoch": read.epoch}
         shown: Shown = dict.fromkeys(COVERS, 0)
         defaults = {"broker_id": METADATA_LOG, "level": 0}

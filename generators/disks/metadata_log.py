@@ -13,10 +13,13 @@ import numpy as np
 
 from generators.disks.batches import (
     CONTROL,
+    FAULTS,
     KRAFT_VOTERS,
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
+    TORN,
     WHOLE,
+    ZEROS,
     Array,
 )
 from generators.disks.directories import METADATA_LOG, LogDirectory
@@ -48,6 +51,8 @@ class NodeLog:
     quorum_epoch: int = -1
     voters: frozenset[int] = frozenset()
     problems: list[str] = field(default_factory=list)
+    is_whole: bool = False
+    """Whether all segments were read to their ends."""
 
     @property
     def start(self) -> int:
@@ -81,15 +86,16 @@ class SegmentPart:
     epochs: list[Array] = field(default_factory=list)
     voters: frozenset[int] = frozenset()
 
-    def walk(self, segment: Segment, *, newest: bool) -> None:
+    def walk(self, segment: Segment, *, newest: bool) -> str:
         """Go on from the last batch if that still lies there: equal offset and epoch have an equal log before them.
 
-        Raises Unreadable if a segment that is not the newest ends in anything but a whole batch.
+        Returns why it ends before the segment does, else nothing; the newest one may end in a batch that is not whole.
         """
         self.begun = (0, segment.base) if self.last is None else (int(self.last["position"]), int(self.last["base"]))
-        start, walk_end, first = self.begun[0], WalkEnd(), True
+        start, walk_end, first, damage = self.begun[0], WalkEnd(), True, ""
         for block, data in blocks(segment, walk_end, start):
-            whole = block[block["fault"] == WHOLE]
+            faults = np.flatnonzero(block["fault"] != WHOLE)
+            whole = block[: faults[0]] if len(faults) else block
             if first and self.last is not None and not (len(whole) and whole[0] == self.last):
                 break
             if len(whole):
@@ -101,11 +107,16 @@ class SegmentPart:
             for one in batches(chosen, data, block):
                 self.voters = _voters(one) or self.voters
             first = False
+            if len(faults):
+                position, fault = block[["position", "fault"]][faults[0]].tolist()
+                damage = f"at byte {position:,}: {FAULTS[fault]}"
+                break
         if first and self.last is not None:  # cut, and written anew
             self.last, self.epochs, self.voters = None, [], frozenset()
-            self.walk(segment, newest=newest)
-        elif walk_end.reason != WHOLE and not newest:
-            raise Unreadable(segment.path, f"from byte {walk_end.position:,} on {walk_end.words}")
+            return self.walk(segment, newest=newest)
+        if walk_end.reason not in ((WHOLE, TORN, ZEROS) if newest else (WHOLE,)):
+            return f"from byte {walk_end.position:,} on {walk_end.words}"
+        return damage
 
 
 Walked = dict[Path, SegmentPart]
@@ -128,10 +139,14 @@ def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
         end = node.start
         for segment in node.files:
             part = node.parts[segment.path] = walked.setdefault(segment.path, SegmentPart())
-            part.walk(segment, newest=segment is node.files[-1])
+            damage = part.walk(segment, newest=segment is node.files[-1])
             epochs += part.epochs
             node.voters = part.voters or node.voters
             end = end if part.last is None else int(part.last["last"]) + 1
+            if damage:
+                node.problems.append(f"{directory.name}: {segment.path}: {damage}; its copy is read up to there")
+                break
+        node.is_whole = not node.problems
         node.snapshots = sorted(_snapshots(replica.path, walked), key=lambda one: one.end)
         state = json.loads(read_whole(replica.path / "quorum-state")[0])
         node.quorum_epoch = int(state["leaderEpoch"])
@@ -188,7 +203,10 @@ def _snapshots(folder: Path, walked: Walked) -> Iterator[Snapshot]:
         if match := _SNAPSHOT.fullmatch(path.name):
             walk_end, last = WalkEnd(), None
             for block, _ in blocks(Segment(path, 0), walk_end) if path not in walked else ():
-                last = block[-1] if (block["fault"] == WHOLE).all() else None
+                last = block[-1]
+                if (block["fault"] != WHOLE).any():
+                    last = None
+                    break
             if last is not None and walk_end.reason == WHOLE and last["control"] == SNAPSHOT_FOOTER:
                 walked[path] = SegmentPart()
             if path in walked:  # a complete one is written once, and renamed
@@ -218,10 +236,11 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
     voters = chosen.voters
     present = {node.directory.broker_id: node for node in nodes if node.directory.broker_id in voters}
+    given = len(present) == len(voters) and all(node.is_whole for node in present.values())
     if voters and len(present) == len(voters):
         bound = max(bound, min(agreed_end(node, chosen) for node in present.values()))
     for epoch, start in zip(chosen.lineage.epochs, chosen.lineage.starts, strict=True):
-        newest = max(node.lineage.epochs[-1:] for node in nodes) == (epoch,) and len(present) == len(voters)
+        newest = given and max(node.lineage.epochs[-1:] for node in nodes) == (epoch,)
         ends = [agreed_end(node, chosen) for node in present.values() if node.quorum_epoch == epoch or newest]
         if len(ends) > len(voters) // 2:
             end = min(sorted(ends)[-(len(voters) // 2 + 1)], (chosen.lineage.end_of(epoch) or (epoch, 0))[1])

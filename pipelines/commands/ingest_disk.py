@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of
+from pipelines.commands.exits import NOT_UNDERSTOOD
 from pipelines.commands.progress import echo
 from pipelines.commands.stopping import until_stopped
 
@@ -45,3 +46,5 @@ def ingest_disk(
             storage_options=settings.lake.storage_options,
         )
     echo("\n".join(summary.lines()))
+    if any(summary.problems.values()):
+        raise typer.Exit(NOT_UNDERSTOOD)

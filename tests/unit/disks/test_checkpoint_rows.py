@@ -9,12 +9,14 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from generators.disks import ingest
 from generators.disks.checkpoint_rows import BrokerCheckpoints
 from generators.disks.directories import find_log_directories
 from generators.disks.files import Unreadable
 from generators.disks.ingest import ingest_disk
+from pipelines.cli import app
 from pipelines.lake.bronze import read_events
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.replication import Rules, replay
@@ -275,6 +277,34 @@ def test_what_was_told_is_not_told_again_by_the_next_call(tmp_path):
     assert told(tmp_path, tmp_path / "lake").num_rows == first.num_rows
     offsets(tmp_path / "broker-1", "replication-offset-checkpoint", t=305)
     assert len(samples(told(tmp_path, tmp_path / "lake"), 1)) == 2
+
+
+def test_a_replica_that_could_not_be_read_is_told_by_the_next_call(tmp_path):
+    at = Cluster(tmp_path).replica(1, 300, [(0, 0)], 310)
+    (at / "partition.metadata").rename(at / "away")
+    (at / "partition.metadata").symlink_to(at / "away")
+    words = ["ingest", "disk", str(tmp_path), "--cluster", "c", "--lake", str(tmp_path / "lake")]
+    done = CliRunner().invoke(app, words)
+    assert (done.exit_code, "a symbolic link, not followed" in done.stdout) == (65, True)
+    (at / "away").replace(at / "partition.metadata")
+    assert CliRunner().invoke(app, words).exit_code == 0
+    assert [row["hw"] for row in samples(read_events(str(tmp_path / "lake")), 1)] == [300]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda of: (of / "replication-offset-checkpoint").unlink(), "no high watermark without replication-offset-ch"),
+        (lambda of: (of / "meta.properties").write_text("node.id=x\n"), "its replicas are not read, as its broker"),
+    ],
+)
+def test_replicas_of_which_nothing_is_told_are_named(tmp_path, spoil, words):
+    cluster = Cluster(tmp_path)
+    for broker in (1, 2):
+        cluster.replica(broker, 300, [(0, 0)], 310)
+    spoil(tmp_path / "broker-2")
+    summary = ingest_disk([tmp_path], cluster="c", lake=str(tmp_path / "lake"))
+    assert words in "\n".join(summary.lines())
 
 
 def test_beside_every_broker_the_first_has_the_metadata_log_and_each_its_own_checkpoints(tmp_path, monkeypatch):

@@ -345,6 +345,35 @@ def test_a_tail_that_was_cut_and_written_anew_is_read_anew(tmp_path):
     assert [row[4] for row in rows_of(again)] == [[1, 2], [2]]
 
 
+def damage(at, k):
+    """Flip a bit in the last byte of the batch `k` of a metadata log."""
+    log = at / f"{0:020d}.log"
+    content, end = bytearray(log.read_bytes()), 0
+    for _ in range(k + 1):
+        end += 12 + int.from_bytes(content[end + 8 : end + 12], "big")
+    content[end - 1] ^= 1
+    log.write_bytes(content)
+
+
+def test_a_copy_ends_at_a_damaged_batch_which_is_named_and_another_copy_has_the_rest(tmp_path):
+    values = records_of([TOPIC, partition(), change((0, ids(1))), change((0, ids(2)))])
+    damage(metadata_node(tmp_path, 1, values), 3)
+    (copy,) = nodes(tmp_path)
+    assert (copy.lineage.end, len(copy.problems), "checksum" in copy.problems[0]) == (3, 1, True)
+    assert len(told(tmp_path)) == 1
+    metadata_node(tmp_path, 2, values)
+    assert len(told(tmp_path)) == 3
+
+
+def test_a_voter_whose_copy_cannot_be_read_to_its_end_may_have_a_later_epoch(tmp_path):
+    """Epoch 2 is the newest of all voters only if all of their logs were read."""
+    for broker in (1, 2, 3):
+        at = metadata_node(tmp_path, broker, [(2, TOPIC), (2, NO_OP), (2, NO_OP)], quorum_epoch=4)
+    assert committed_end(nodes(tmp_path)) == 4
+    damage(at, 2)
+    assert committed_end(nodes(tmp_path)) == 2
+
+
 def test_a_folder_without_a_metadata_log_and_replicas_is_wrong_usage(tmp_path):
     directory(tmp_path, 1)
     words = ["ingest", "disk", str(tmp_path / "broker-1"), "--cluster", "c", "--lake", str(tmp_path / "lake")]
