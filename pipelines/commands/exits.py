@@ -24,7 +24,7 @@ except ImportError:  # the lowest typer that dbt's and other's tools allow has i
 
 DONE, FAILED, WRONG_USAGE, FIRING, UNMET, NOT_UNDERSTOOD, ROLE_HELD = 0, 1, 2, 3, 4, 65, 75
 GATE_NO, GATE_NOT_KNOWN = 3, 4
-AUDIT_DAMAGE, AUDIT_NOT_KNOWN = 3, 4
+AUDIT_DAMAGE, AUDIT_NOT_KNOWN, RESCUE_NOT_WHOLE = 3, 4, 4
 READER_GONE = 128 + signal.SIGPIPE
 """As a shell reports a program that wrote to a closed pipe."""
 STATUSES = {
@@ -32,7 +32,7 @@ STATUSES = {
     FAILED: "failed",
     WRONG_USAGE: "wrong usage or configuration",
     FIRING: "alerts fire or fired (--fail-on-alert); gate: no; audit: damage",
-    UNMET: "done and expectations failed (--fail-on-check); gate, audit, rescue: not known",
+    UNMET: "done and expectations failed (--fail-on-check); gate, audit: not known",
     NOT_UNDERSTOOD: "ingest: nothing was understood of something given; the rest is done",
     ROLE_HELD: "another process holds the role",
     READER_GONE: "who read the output has gone, as with `head`",

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of, settings_of_existing_lake
-from pipelines.commands.exits import AUDIT_NOT_KNOWN as NOT_WHOLE
-from pipelines.commands.exits import DONE
+from pipelines.commands.exits import RESCUE_NOT_WHOLE
 from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
@@ -74,22 +73,25 @@ def rescue(
         assert topic is not None
         lines, whole = _rescue(found, (topic, partition), _range(offsets), beside, out, inside)
         echo("\n".join(lines))
-        raise typer.Exit(DONE if whole else NOT_WHOLE)
+        if not whole:
+            raise typer.Exit(RESCUE_NOT_WHOLE)
+        return
     if cluster is None:
         raise UsageError("whose losses? Name the cluster with --cluster")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
     settings = settings_of_existing_lake(config, lake={"path": lake})
     losses, without = losses_with_range(settings, cluster)
-    status = DONE
+    every_whole = True
     with working("rescue", each=False) as say:
         for lines, whole in _rescue_all(found, losses, beside, out, inside, say):
-            status = status if whole else NOT_WHOLE
+            every_whole = every_whole and whole
             for line in lines:
                 echo(line)
     if without:
         echo(f"{without:,} losses have no range of offsets: {_BY_NAME}")
-    raise typer.Exit(status)
+    if not every_whole:
+        raise typer.Exit(RESCUE_NOT_WHOLE)
 
 
 def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, Any]], int]:
