@@ -6,6 +6,7 @@ order are the same lines. Equal single lines are not: a broker may print one twi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,6 +30,9 @@ _OCCURRENCES = 16
 """Places of one digest that are tried: lines that are more frequent than that say little."""
 _BLOCK = 1 << 12
 _WHITESPACE = np.array([9, 10, 13, 32], np.uint8)
+_LETTERS = np.frombuffer(b"CSabcdefghijklmnopqrstuvwxyz", np.uint8)
+_TRACE = re.compile(rb"(?:Caused by: |Suppressed: )?[a-z][\w$]*(?:\.[\w$]+)+(?::|\r?\n)")
+"""An exception as it is printed below a message: its class at the beginning of a line, without a time."""
 
 
 def remembered(sources: int) -> int:
@@ -37,12 +41,19 @@ def remembered(sources: int) -> int:
 
 
 def line_digests(lines: bytes) -> Digests:
-    """A digest per whole line; odd numbers are those of lines that continue a message, as a stack trace does."""
+    """A digest per whole line; odd numbers are those of lines that continue a message, as a stack trace does.
+
+    The same exceptions are printed again and again, so that they show nothing of whether lines were told.
+    """
     if not lines:
         return np.zeros(0, np.int64)
     buf, offsets = np.frombuffer(lines, np.uint8), line_begins(lines)
     digests: Digests = np.where(np.diff(offsets) > LONGEST, 0, hashes(buf, offsets) & ~1)
-    return digests | np.isin(buf[offsets[:-1]], _WHITESPACE)
+    heads = buf[offsets[:-1]]
+    continues: Mask = np.isin(heads, _WHITESPACE)
+    for k in np.flatnonzero(np.isin(heads, _LETTERS)).tolist():
+        continues[k] = _TRACE.match(lines, int(offsets[k])) is not None
+    return digests | continues
 
 
 def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
@@ -226,7 +237,8 @@ def _common(a: Digests, b: Digests) -> int:
     length = min(len(a), len(b))
     for begin in range(0, length, _BLOCK):
         end = min(begin + _BLOCK, length)
-        if len(different := np.flatnonzero(a[begin:end] != b[begin:end])):
+        # Which lines continue a message was known less well by earlier versions, which kept their digests.
+        if len(different := np.flatnonzero((a[begin:end] ^ b[begin:end]) & ~1)):
             return begin + int(different[0])
     return length
 

@@ -86,3 +86,28 @@ def test_sorted_lines_of_a_log_are_nothing_new(limit: int, tmp_path: Path) -> No
     assert read_with_older(reader, limit) == [b"".join(log)]
     (tmp_path / "rep.log.sorted").write_bytes(b"".join(sorted(log, key=lambda line: line[::-1])))
     assert read_with_older(reader, limit) == [b""]
+
+
+FAILED = (
+    "java.io.IOException: Connection to 127.0.0.1:22215 (id: 1 rack: null isFenced: false) failed.\n"
+    "\tat org.apache.kafka.clients.NetworkClientUtils.awaitReady(NetworkClientUtils.java:71)\n"
+)
+
+
+@pytest.mark.parametrize("every", [1, 2, 3, 4])
+def test_exceptions_that_are_equal_are_no_lines_told_before(tmp_path: Path, every: int) -> None:
+    """After a rotation beside a real Kafka whose broker was killed lines of the live log were told as older ones, late,
+    with nine `lost` rows."""
+    lake, lines = str(tmp_path / "lake"), [line + FAILED * (k % every == 0) for k, line in enumerate(LINES)]
+    (live,) = write(tmp_path / "broker-1", replication=lines[:21])
+    ingest_logs([live.parent], cluster="c", lake=lake)
+    live.rename(live.with_name("replication.log.1"))
+    for count in (22, 25, 29, 34, 36):
+        live.write_text("".join(lines[21:count]))
+        ingest_logs([live.parent], cluster="c", lake=lake)
+    rows = read_events(lake).to_pylist()
+    assert {(row["source_id"], row["source_epoch"]) for row in rows} == {("broker-1/replication.log", 0)}
+    assert "lost" not in {row["event_type"] for row in rows}
+    whole = read_logs([tmp_path / "broker-1"], "c").to_pylist()
+    hws, expected = ([row["hw"] for row in found if row["event_type"] == "hw"] for found in (rows, whole))
+    assert sorted(hws) == sorted(expected)
