@@ -27,7 +27,7 @@ from pipelines.streaming.reconstruction import MARK, reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
-from pipelines.verdict.sources import Progress, progress, reports_of
+from pipelines.verdict.sources import Progress, clocks_ahead, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
 from schemas import tables as declared
 from schemas.event_types import QUORUM, by_watcher
@@ -139,6 +139,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
         for cluster, ts in _ends("max", minutes, health, states).items()
     }
+    for cluster, (to, _) in clocks_ahead(sources).items():
+        clocks |= {cluster: min(microseconds(to), clocks[cluster])} if cluster in clocks else {}
     if any(tables.unread.get(name, REBUILT) is not REBUILT for name in FROM_GOLD):  # time stands still
         for one in before.clocks.values():
             clocks |= {cluster: max(at, clocks.get(cluster, at)) for cluster, at in one.items()}

@@ -18,7 +18,7 @@ from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
 from pipelines.verdict.since import Since, starts
-from pipelines.verdict.sources import Reports, found_unread, reports
+from pipelines.verdict.sources import Reports, clocks_ahead, found_unread, progress_now, reports
 from pipelines.verdict.standing import Quiet, standing
 from schemas import (
     brokers,
@@ -107,6 +107,8 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
     reported, begun = reports(lake, known, bronze, now), beginnings(lake)
+    for cluster, (to, _) in clocks_ahead(progress_now(lake, bronze, now)).items():
+        known |= {cluster: min(to, known[cluster])} if cluster in known else {}
     written_by = reconstruction(lake)
     needed = _NEEDED if written_by.made else ()
     missing = [f"{table.path} is missing" for table in needed if not lake.has_table(table)]
@@ -162,6 +164,7 @@ def _seen(
         down=reports.down,
         sources=tuple(reports.sources),
         unheard=reports.unheard,
+        ahead=reports.ahead,
         quorum=reports.quorum,
         waits=reports.waits,
     )

@@ -219,6 +219,8 @@ def missing(record: ClusterRecord) -> Iterator[str]:
         yield f"{words.count(gaps, 'gap')} in its telemetry"
     if clocks := record.gaps.get("clock", 0):
         yield f"{words.count(clocks, 'clock')} found wrong"
+    for broker, by in record.ahead.items():
+        yield f"the clock of {words.brokers([broker])} is at least {int(by.total_seconds()):,} s ahead"
     if anew := record.gaps.get(ANEW, 0):
         yield f"{words.count(anew, 'source')} that began numbers anew inside an epoch, and counts as repeats since"
     if record.unread:

@@ -179,8 +179,10 @@ def _ended(record: ClusterRecord) -> str:
 
 def _summed(groups: Sequence[PartitionGroup], record: ClusterRecord | None) -> str:
     """`6 of 19 partitions were offline, 13 in sync`."""
-    counts = {c: sum(g.partitions for g in groups if g.condition is c) for c in Condition}
-    there = [(number, condition.value) for condition, number in counts.items() if number]
+    told = [g for g in groups if g.brokers or not g.unknown or g.condition is not Condition.IN_SYNC]
+    counts = {condition.value: _sum(group for group in told if group.condition is condition) for condition in Condition}
+    counts["never reported on"] = _sum(groups) - _sum(told)
+    there = [(number, condition) for condition, number in counts.items() if number]
     if len(there) == 1:
         number, condition = there[0]
         every = f"{words.count(number, 'partition')}" if record is None or number == record.partitions else None

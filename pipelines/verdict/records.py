@@ -197,6 +197,8 @@ class ClusterRecord:
     """By broker the stretches in which starts of terms on it could be seen."""
     down: Mapping[int, datetime] = field(default_factory=dict)
     """Since when brokers are down, as others tell."""
+    ahead: Mapping[int, timedelta] = field(default_factory=dict)
+    """By how much the clocks of brokers are ahead of the others'."""
     uncovered: str = ""
     """Why silver/coverage tells nothing; empty if it does."""
     unread_brokers: tuple[int, ...] = ()

@@ -50,6 +50,8 @@ class Reported:
     level: int | None = None
     holds_s: int | None = None
     """For how long a claim of the present may rest on a watcher's round; None: it is not said."""
+    ahead: int = 0
+    """By how many microseconds its time was yet to come, by the wall clock, when it was read."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +99,14 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
     heard = {(one.cluster, one.broker_id): list(one.answers) for one in kept.heard}
     for row in (*closings(lake), *found):
         cluster, source = row["cluster"], row["source_id"]
-        ts = microseconds(row["ts"] if row["ts"] <= now + AHEAD else now)
+        ts, ahead = microseconds(row["ts"]), 0
+        if row["ts"] > now + AHEAD:
+            ts, ahead = microseconds(now), ts - microseconds(now)
         if row.get("event_type") == "broker_state":
             about = CONTROLLERS if row["detail"].startswith(QUORUM) else row["broker_id"]
             add_answer(heard.setdefault((cluster, about), []), (ts, row["detail"]))
         elif source != DRAIN:
-            new = Reported(cluster, source, row["broker_id"], ts, row["level"], holds_s(row["detail"]))
+            new = Reported(cluster, source, row["broker_id"], ts, row["level"], holds_s(row["detail"]), ahead)
             reported[_key(new)] = max(new, reported.get(_key(new), new), key=lambda one: one.reported_to)
         elif row["detail"] == "closed":
             closed[cluster] = max(ts, closed.get(cluster, ts))
@@ -191,6 +195,21 @@ def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
     return _seen[lake.root]
 
 
+def clocks_ahead(seen: Progress) -> dict[str, tuple[datetime, dict[int, timedelta]]]:
+    """Return the clusters of which some brokers' clocks are ahead: up to when the others tell, and by how much.
+
+    Where all that report are ahead it is the clock of this host that is behind.
+    """
+    found: dict[str, tuple[datetime, dict[int, timedelta]]] = {}
+    for cluster in {one.cluster for one in seen.reported if one.ahead}:
+        sources = [one for one in seen.reported if one.cluster == cluster]
+        right = max((one.reported_to for one in sources if not one.ahead), default=0)
+        if moment(right) + AHEAD >= moment(max(one.reported_to for one in sources)):
+            by = sorted((one.ahead, one.broker_id) for one in sources if one.ahead)
+            found[cluster] = moment(right), {broker: timedelta(microseconds=ahead) for ahead, broker in by}
+    return found
+
+
 @dataclass
 class Reports:
     """Of one cluster: its sources, when a drain closed it, since when which brokers are down, and which do not answer a
@@ -204,6 +223,8 @@ class Reports:
     """What a watcher was told of the controllers, and since when."""
     waits: dict[str, Wait] = field(default_factory=dict)
     """By alert rule what is not told yet."""
+    ahead: Mapping[int, timedelta] = field(default_factory=dict)
+    """By how much the clocks of brokers are ahead."""
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
@@ -244,6 +265,8 @@ def reports_of(broker_rows: Iterable[Row], clusters: Collection[str], seen: Prog
             found[one.cluster].sources.append(source)
     for cluster, ts in seen.closed.items():
         found[cluster].closed = moment(ts)
+    for cluster, (_, ahead) in clocks_ahead(seen).items():
+        found[cluster].ahead = ahead
     return defaultdict(Reports, {name: found[name] for name in clusters})
 
 

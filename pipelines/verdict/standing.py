@@ -64,7 +64,7 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
     stands = f"SELECT *, CASE {conditions} ELSE '{Condition.IN_SYNC.name}' END AS condition FROM ({rows})"
     silent = " OR ".join(map(_silent, quiet)) or "false"
     said = (
-        f"SELECT *, CASE WHEN {silent} THEN cast(leader_id AS string) WHEN {_UNSAID} THEN '' END AS silent_leader "
+        f"SELECT *, CASE WHEN {_UNSAID} THEN '' WHEN {silent} THEN cast(leader_id AS string) END AS silent_leader "
         f"FROM ({stands})"
     )
     return (

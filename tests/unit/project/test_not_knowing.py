@@ -120,6 +120,20 @@ def isr_never_reported(lake):
     )
 
 
+def nothing_told(lake):
+    """All sources are silent, and of no partition but one was it told who leads it, or who is in sync."""
+    untold = health("orders", 1, isr=None, under_replicated=None), health("orders", 2, leader_id=None)
+    live(lake, health("orders", 0), *untold, brokers=())
+    reported(lake, 1, to=NOW - 400)
+    job_has_read(lake)
+
+
+def nothing_told_ended(lake):
+    live(lake, health("orders", 0, leader_id=None))
+    drained(lake, to=FRESH)
+    job_has_read(lake)
+
+
 def ended(lake):
     live(lake, *(health("orders", n, offline=True, leader_id=-1) for n in range(4)))
     drained(lake, to=FRESH)
@@ -212,6 +226,16 @@ CASES = {
     "an ISR that was never reported": Case(
         isr_never_reported, ["prod: UNKNOWN: who leads 2 of 3 partitions, or is in sync, was never reported"],
         ("all in sync", "OK: "),
+    ),
+    "what nobody told before all fell silent": Case(
+        nothing_told,
+        ["prod: UNKNOWN: no source reports any more, the last did at 2026-09-01 12:08:20 UTC; then 1 was in sync, "
+         "2 were never reported on"],
+        ("every replica", "OK: ", "in the ISR"), ("stale_source",),
+    ),
+    "what nobody told of a recording that has ended": Case(
+        nothing_told_ended, ["prod: ended at 2026-09-01 12:14:50 UTC; then 1 partition was never reported on"],
+        ("in sync", "OK: "),
     ),
     "a recording that has ended": Case(
         ended, ["prod: judged up to its end at 2026-09-01 12:14:50 UTC, at level 3 (full TRACE)",
