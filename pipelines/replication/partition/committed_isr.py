@@ -37,6 +37,7 @@ class CommittedIsr(Persisted):
     retracts: str | None = None  # the row published of another change of this partition epoch, never committed
     retracts_ts: int = 0
     controller_row: tuple[str, int, int] | None = None  # source id, source epoch and source seq of controller_ts
+    unclean: bool | None = None
 
 
 class ProposedIsr(PersistedFrozen, frozen=True):
@@ -92,6 +93,8 @@ def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, le
         commit.leader_epoch = leader_epoch
     if commit.replicas is None:
         commit.replicas = event.replicas
+    if commit.unclean is None:
+        commit.unclean = event.unclean
     if by_response:
         commit.by_response = True
     by_leader = commit.leader_ts is None and event.broker_id == commit.leader_id
@@ -119,4 +122,5 @@ def _published_fields(commit: CommittedIsr) -> tuple[object, ...]:
     return (
         commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response,
         commit.controller_ts, commit.min_isr, commit.predicted, commit.witness == CONTROLLER_ONLY,
+        commit.unclean,
     )  # fmt: skip

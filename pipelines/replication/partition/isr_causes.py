@@ -32,6 +32,8 @@ def cause(
     Kafka 3.5 a broker that is shutting down may be let in again), so they are no reason for its removal either.
     """
     removed, added = set(before.isr) - set(after.isr), set(after.isr) - set(before.isr)
+    if after.by_response and not added and after.partition_epoch == (before.partition_epoch or 0) + 1:
+        return "lag"  # what the controller removes itself it asks nobody for, and does at once
     reassigned = after.replicas is not None and bool(removed - set(after.replicas))
     ts, until = _cause_window(after, proposed or reassigned, as_of, lookup)
     since = {replica: joined.get(replica, -1) for replica in sorted(removed)}

@@ -220,14 +220,16 @@ class IsrHistory(Persisted):
     def _elected_from_outside(self, before: CommittedIsr, after: CommittedIsr) -> bool:
         """Whether the leader of `after` was elected from outside the ISR `before`.
 
-        It was not where the leader before had asked for it and is no longer assigned itself: a reassignment completes
-        in the same record in which its last replica joins (PartitionChangeBuilder.completeReassignmentIfNeeded).
+        It was not where the leader before had asked for it, or the election was clean, and that leader is no longer
+        assigned: a reassignment completes in the same record in which its last replica joins
+        (PartitionChangeBuilder.completeReassignmentIfNeeded).
         """
         if after.leader_id not in set(after.isr) - set(before.isr):  # no leader adds itself
             return False
         if after.partition_epoch is None and after.witness == BROKER and len(after.isr) > 1:
             return False  # as a watcher saw it: it may have joined between two rounds; an election leaves it alone
         asked = any(p.broker_id == before.leader_id and after.leader_id in p.isr for p in self.proposals)
+        asked = asked or (after.unclean is False and before.leader_id != -1)
         return not asked or after.replicas is None or before.leader_id in after.replicas
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> list[dict[str, Any]]:

@@ -11,10 +11,11 @@ from pipelines.replication.term.bundles import Event, Stats, Term, replica_in
 from pipelines.replication.term.constants import NOT_PREDICTED, PREDICTED, attempt_was_in_vain, lacks_fetches, popcount
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.kafka_rules import is_under_min_isr
-from pipelines.replication.term.layout import FREEZE, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
+from pipelines.replication.term.layout import FREEZE, IN_SYNC, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.term.metadata_lookup import compare_clocks, recorded_at, settle_config, state_of
 from pipelines.replication.term.replica_slots import in_set, isr_of, replicas_of
 from pipelines.replication.term.replica_sync import put_sync, renew_deadline, unassign
+from schemas.levels import LEAN
 
 
 @kernel
@@ -83,6 +84,8 @@ def on_isr(term: Term, timeline: Timeline, stats: Stats, columns: Columns, event
         lane.isr_doubted = 0
         return
     term.marks[event.position] |= _predicted(term, lane.isr & ~isr)
+    if isr == lane.proposed_isr and lane.level == LEAN:
+        _take_leaders_word(term, isr, now)
     if partition_epoch != NULL32:
         lane.partition_epoch = partition_epoch
         lane.epoch_learned_at = now
@@ -100,6 +103,18 @@ def on_isr(term: Term, timeline: Timeline, stats: Stats, columns: Columns, event
     update_under_min_isr(term, now)
     if not attempt_was_in_vain(lane, now):  # else a rise that comes of it is printed
         try_advance(term, timeline, stats, now, event.stat, OPEN)
+
+
+@kernel
+def _take_leaders_word(term: Term, isr: int, now: int) -> None:
+    """A leader asks for the removal of those only that its own lag rule finds out of sync, and adds whom it finds in
+    sync: under min ISR it prints nothing else of them."""
+    for slot in range(term.lane.slots):
+        replica, state = replica_in(term, slot), IN_SYNC if in_set(isr, slot) else OUT_OF_SYNC
+        if in_set(isr ^ term.lane.isr, slot) and replica.sync != state:
+            put_sync(term, slot, now, state)
+            replica.due = NEVER
+    renew_deadline(term)
 
 
 @kernel

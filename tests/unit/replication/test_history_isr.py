@@ -73,6 +73,20 @@ def test_what_the_controller_reported_before_a_rejoin_that_only_the_leader_tells
     assert [row["cause"] for row in changes(events, lookup)] == ["controlled_shutdown", "caught_up", "lag"]
 
 
+@pytest.mark.parametrize("detail", ["log_dir_offline", "fenced"])
+def test_a_shrink_that_the_controller_granted_its_leader_is_lag_whatever_was_told_of_the_broker_before(detail):
+    """Another log directory of broker 3 had failed: what it costs the controller removes at once, and asks nobody."""
+    lookup = FakeLookup(states={3: [(20, "unfenced", 7), (500, detail, 7)]})
+    events = [START, proposed(29_490, 1, (1, 2)), isr(29_500, 1, (1, 2), 1, "alter_partition", leader_epoch=0)]
+    assert changes(events, lookup)[0]["cause"] == "lag"
+
+
+def test_a_granted_shrink_says_nothing_of_changes_before_it_that_nobody_told():
+    lookup = FakeLookup(states={3: [(20, "unfenced", 7), (500, "fenced", 7)]})
+    events = [START, proposed(990, 1, (1,)), isr(1000, 1, (1,), 2, "alter_partition", leader_epoch=0)]
+    assert changes(events, lookup)[0]["cause"] == "controller_fenced"
+
+
 def test_controlled_shutdown_stays_the_cause_when_the_broker_is_fenced_right_after():
     lookup = FakeLookup(states={3: [(990, "controlled_shutdown", 7), (1060, "fenced", 7)]})
     (row,) = changes([START, isr(1000, 1, (1, 2), 1)], lookup)
@@ -120,6 +134,16 @@ def test_a_reassignment_whose_last_replica_to_join_becomes_the_leader_is_no_elec
     ]
     (row,) = changes(events, FakeLookup())
     assert columns_of(row) == ("replace", [1, 2, 3], [4], "reassignment")
+
+
+def test_a_clean_election_of_a_replica_that_is_new_in_the_isr_ends_a_reassignment():
+    """Stock logs do not tell that its leader asked for it."""
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2, 3), replicas=(1, 2, 3)),
+        leader(1010, 5, 1, 0, 0, (2, 5), replicas=(5, 2), unclean=False),
+    ]
+    (row,) = changes(events, FakeLookup())
+    assert columns_of(row) == ("replace", [1, 3], [5], "reassignment")
 
 
 def test_who_was_asked_in_and_is_elected_when_the_leader_dies_before_is_from_outside_the_isr():

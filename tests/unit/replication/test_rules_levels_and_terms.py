@@ -197,6 +197,16 @@ def test_level_2_a_change_of_the_leo_counts_as_a_fetch():
     assert since_base(caught_up) == 20
 
 
+def test_level_2_whom_a_leader_removes_under_min_isr_is_out_of_sync_until_it_is_added_again():
+    """Under min ISR nothing shows fetches; the leader asks for no removal but by its own lag rule."""
+    telemetry = led(isr=(1, 2, 3), replicas=(1, 2, 3), level=2, min_isr=3).append(10, 9).replica_leo(20, 2, 9)
+    telemetry.replica_leo(21, 3, 9).hw(21, 9).append(100, 12).replica_leo(101, 2, 12)
+    telemetry.proposed(10_090, [1, 2], "shrink").isr(10_095, [1, 2], 1, "alter_partition").append(60_000, 15)
+    telemetry.proposed(60_100, [1, 2, 3], "expand").isr(60_110, [1, 2, 3], 2, "alter_partition").progress(70_000)
+    states = values_of(replay(table(telemetry), LAG).replica_sync, "ms", "state", replica_id=3)
+    assert states == [(5101, "lagging"), (10_095, "out_of_sync"), (60_110, "in_sync")]
+
+
 def test_level_3_a_leo_without_a_fetch_is_no_fetch():
     """The leader's own record raises the HW, and says nothing of when the follower came."""
     telemetry = led().append(10, 9).fetch(20, 2, 5).replica_leo(9000, 2, 9).append(9001, 10).progress(60_000)

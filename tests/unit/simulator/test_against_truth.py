@@ -16,11 +16,12 @@ from generators.simulator.cluster.settings import MS, SECOND
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import Fault, checked
 from pipelines.commands.simulate.plan import plan
+from pipelines.replication import replay
 from pipelines.settings import Simulate
 from tests.unit.simulator.oracle import within
 from tests.unit.simulator.random_runs import KINDS, RECENT, again, clocks_right, command, minimal, run_of, seeds
 from tests.unit.simulator.real_runs import real_run_of
-from tests.unit.simulator.simulated_runs import wrong, wrong_beyond_limit
+from tests.unit.simulator.simulated_runs import simulated, wrong, wrong_beyond_limit
 
 pytestmark = pytest.mark.long
 
@@ -105,6 +106,19 @@ def test_a_limit_when_a_leader_learns_of_a_broker_is_not_in_the_telemetry():
     assert found != []
     assert all(line.startswith(("HW of", "report")) for line in found)
     assert wrong(again(slow, metadata_ms=20)) == []
+
+
+def test_level_2_finds_the_frozen_replicas_out_of_sync_and_no_other():
+    """One after the other is frozen, and the ISR is under min ISR from the first on."""
+    run = Simulate(
+        brokers=4, topics="orders:1x4:min-isr=4", load=["orders=steady:20,acks=1"], duration=60, lag_max_ms=5_000,
+        session_timeout_ms=60_000, fault=["5s freeze 3 for 50s", "20s freeze 4 for 35s"],
+    )  # fmt: skip
+    events, rules, truth = simulated(run, level=2)
+    found = [row for row in replay(events, rules).replica_sync.to_pylist() if row["state"] == "out_of_sync"]
+    true = [(row["replica_id"], row["from_ts"]) for row in truth["truth_out_of_sync"].to_pylist()]
+    assert [row["replica_id"] for row in found] == [replica for replica, _ in true] == [3, 4]
+    assert all(0 <= (row["ts"] - ts).total_seconds() <= 5 for row, (_, ts) in zip(found, true, strict=True))
 
 
 UNHEARD = {
