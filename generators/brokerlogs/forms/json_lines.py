@@ -33,6 +33,16 @@ def json_rule(zone: str) -> Rule:
     return line_rule("JSON lines", r"[ \t,\[]*(\{.*\})[ \t,\]]*\n", write)
 
 
+def enclosed_line(match: re.Match[bytes]) -> bytes:
+    """The line in a JSON object of a shipper; what is none stays as it is."""
+    try:
+        fields = _decoder.decode(match[0])
+    except msgspec.DecodeError:
+        return match[0]
+    line = _line(fields, "UTC", match[0]) if _first(fields, _LEVEL) is None else match[0]
+    return line.rstrip(b"\n") + b"\n" if b"\n" not in line.rstrip(b"\n") else match[0]
+
+
 def _line(fields: Mapping[str, Any], local: str, line: bytes) -> bytes:
     text = _first(fields, _TEXT)
     if isinstance(text, Mapping):

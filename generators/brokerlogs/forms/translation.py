@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from generators.brokerlogs.forms.json_lines import json_rule
+from generators.brokerlogs.forms.json_lines import enclosed_line, json_rule
 from generators.brokerlogs.forms.layouts import LAYOUTS, layout_rule
 from generators.brokerlogs.forms.rule import Rule, line_rule
 from generators.brokerlogs.scanning.masking import masked_line
@@ -54,6 +54,44 @@ ENVELOPES: tuple[Rule, ...] = (
     line_rule("stern", rf"[a-z0-9][\w.-]* [a-z0-9][\w.-]* {_INNER}", b""),
 )
 """Tried in this order, and again on what is left."""
+
+_AROUND = (
+    *ENVELOPES[1:4],
+    ENVELOPES[-1],
+    line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
+    line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
+    line_rule("JSON", r"\{\".*\}\n", enclosed_line),
+)
+"""What shippers put around each line by itself."""
+_PRINTED = re.compile(rb"(?:\[?[A-Z]{4,5}\]? +)?\[?(?:\d{4}-\d\d-\d\d[ T]|\d{13}\b)|\{\"")
+"""How a line begins that has its time."""
+_NATIVE = re.compile(rb"\[\d{4}-|\d{13}\|")
+_LINE = re.compile(rb"[^\n]*\n")
+
+
+def bare_lines(lines: bytes) -> bytes:
+    """As many lines, as they were printed: without what shippers put around each, colours and carriage returns."""
+    lines = lines.replace(b"\r\n", b"\n")
+    if b"\x1b[" in lines:
+        lines = _ANSI.sub(b"", lines)
+    for found in islice(_LINE.finditer(lines), _MOST_TRIES):
+        if (rules := _around(found[0])) is not None:
+            for rule in rules:
+                lines = rule.apply(lines)
+            break
+    return lines
+
+
+def _around(line: bytes) -> list[Rule] | None:
+    """The rules, one after the other, that leave what begins with a time; None where nothing does."""
+    rules, count = list[Rule](), None
+    while True:
+        count = len(rules) if _PRINTED.match(line) else count
+        rule = None if _NATIVE.match(line) else next((one for one in _AROUND if one.apply(line) != line), None)
+        if rule is None:
+            return rules[:count] if count is not None else None
+        rules.append(rule)
+        line = rule.apply(line)
 
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")

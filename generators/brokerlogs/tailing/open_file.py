@@ -51,8 +51,8 @@ class OpenFile:
         self.bytes = LogBytes(entry.path, offset, stop)
         self.begins = offset == 0
         self.run: Run | None = None
-        self.repeats = False
-        """Whether it is an excerpt of what was told, as far as it was read."""
+        self.goes_on = False
+        """Whether the last line told was found in it."""
         self.never_told: list[int] = []
         self.first_number = -1
         """The number (%sn) of the first of the lines never told."""

@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from generators.brokerlogs.forms.translation import bare_lines
+from generators.brokerlogs.scanning.arrays import Array, compiled
 from generators.brokerlogs.scanning.interning import hashes
 from generators.brokerlogs.scanning.line_record import LONGEST
 
@@ -29,10 +31,10 @@ _CHOSEN = 128
 _OCCURRENCES = 16
 """Places of one digest that are tried: lines that are more frequent than that say little."""
 _BLOCK = 1 << 12
-_WHITESPACE = np.array([9, 10, 13, 32], np.uint8)
-_LETTERS = np.frombuffer(b"CSabcdefghijklmnopqrstuvwxyz", np.uint8)
-_TRACE = re.compile(rb"(?:Caused by: |Suppressed: )?[a-z][\w$]*(?:\.[\w$]+)+(?::|\r?\n)")
-"""An exception as it is printed below a message: its class at the beginning of a line, without a time."""
+_BEFORE_TIMES, _WHITESPACE = (np.frombuffer(one, np.uint8) for one in (b"[{0123456789", b"\t\n\r "))
+_TIME = re.compile(rb"[^\n]{0,160}?(\d\d:\d\d:\d\d(?:[.,]\d+)?|(?<!\d)\d{10}(?:\d{3}|\.\d{1,9})?(?!\d))")
+_CONTINUES = re.compile(rb"\s|(?:Caused by: |Suppressed: )?[a-z][\w$]*(?:\.[\w$]+)+(?::|\n)")
+"""A line below a message, as of a trace: an exception has its class at the beginning of a line, and no time."""
 
 
 def remembered(sources: int) -> int:
@@ -41,19 +43,32 @@ def remembered(sources: int) -> int:
 
 
 def line_digests(lines: bytes) -> Digests:
-    """A digest per whole line; odd numbers are those of lines that continue a message, as a stack trace does.
+    """A digest per whole line, as it was printed; odd numbers are those of lines that continue a message.
 
-    The same exceptions are printed again and again, so that they show nothing of whether lines were told.
+    These have no time: the same exceptions are printed again and again, so that they show nothing of whether lines were
+    told. Neither do overlong lines.
     """
     if not lines:
         return np.zeros(0, np.int64)
+    lines = bare_lines(lines)
     buf, offsets = np.frombuffer(lines, np.uint8), line_begins(lines)
-    digests: Digests = np.where(np.diff(offsets) > LONGEST, 0, hashes(buf, offsets) & ~1)
+    digests: Digests = np.where(np.diff(offsets) > LONGEST, 1, hashes(buf, offsets) & ~1)
     heads = buf[offsets[:-1]]
     continues: Mask = np.isin(heads, _WHITESPACE)
-    for k in np.flatnonzero(np.isin(heads, _LETTERS)).tolist():
-        continues[k] = _TRACE.match(lines, int(offsets[k])) is not None
+    for k in np.flatnonzero(~(continues | np.isin(heads, _BEFORE_TIMES))).tolist():
+        continues[k] = _CONTINUES.match(lines, int(offsets[k])) or not _TIME.match(lines, int(offsets[k]))
     return digests | continues
+
+
+def printed_at_once(lines: bytes) -> int:
+    """The number of lines at the beginning that have the same time, and of those that continue them."""
+    first, count = None, 0
+    for line in bare_lines(lines).splitlines():
+        time = None if _CONTINUES.match(line) else _TIME.match(line)
+        if time and (first := first or time[1]) != time[1]:
+            break
+        count += 1
+    return count if first else 0
 
 
 def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
@@ -159,8 +174,7 @@ class Told:
     ) -> tuple[list[Run], Mask]:
         """Return the runs of a piece of a file within `limits`, and which lines outside them were told one by one.
 
-        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended. Single lines
-        are looked for if one was come upon: few of an excerpt follow one another.
+        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended.
         """
         runs: list[Run] = []
         alone = np.zeros(len(digests), np.bool_)
@@ -184,9 +198,9 @@ class Told:
             seam = run.begin in {0 if begins or after else -1, *(other.end for other in runs)}
             if _is_evidence(digests, run, seam=seam):
                 runs.extend(_trimmed(run, runs))
-        if found and (unknown := _outside(digests, runs)).any():
+        if (unknown := _outside(digests, runs)).any():
             for stretch, end in limits:
-                alone |= unknown & np.isin(digests, stretch.lines(stretch.first, end))
+                alone |= unknown & _are_in(digests, stretch.lines(stretch.first, end))
         return sorted(runs), alone
 
     def _index(self) -> None:
@@ -232,6 +246,26 @@ def _occurrences(digests: Digests, digest: np.int64) -> list[int]:
     return [int(k) for k in np.flatnonzero(digests == digest)[-_OCCURRENCES:]]
 
 
+def _are_in(digests: Digests, told: Digests) -> Mask:
+    """Which of these are among those told, which may be many more."""
+    ordered, few = np.sort(digests), np.zeros(1 << 16 << (len(digests) >> 10).bit_length(), np.bool_)
+    few[(digests >> 1) & (few.size - 1)] = True
+    found: Mask = _found(ordered, few, told)[np.searchsorted(ordered, digests)]
+    return found
+
+
+@compiled
+def _found(ordered: Array, few: Array, told: Array) -> Array:
+    """Which of the digests in order are among those told; `few` are their lower bits, by which most are ruled out."""
+    found = np.zeros(ordered.size, np.bool_)
+    for digest in told:
+        if few[(digest >> 1) & (few.size - 1)]:
+            at = np.searchsorted(ordered, digest)
+            if at < ordered.size and ordered[at] == digest:
+                found[at] = True
+    return found
+
+
 def _common(a: Digests, b: Digests) -> int:
     """The number of lines at the beginning of both that are equal."""
     length = min(len(a), len(b))
@@ -268,12 +302,9 @@ def _outside(digests: Digests, runs: Sequence[Run]) -> Mask:
     return outside
 
 
-def is_excerpt(digests: Digests, runs: Sequence[Run], alone: Mask, *, continued: bool) -> bool:
-    """Whether all lines of a piece were told, in runs or `alone`; a single line may be another one that is equal.
-
-    `continued`: the piece before it was one.
-    """
-    return bool(alone.sum() > (not continued) and (_outside(digests, runs) == alone).all())
+def has_no_others(digests: Digests, runs: Sequence[Run], alone: Mask) -> bool:
+    """Whether all lines of a piece that begin a message are in runs or `alone`."""
+    return bool((_outside(digests, runs) == alone).all())
 
 
 def _trimmed(run: Run, others: Sequence[Run]) -> list[Run]:

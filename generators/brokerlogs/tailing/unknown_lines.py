@@ -16,11 +16,12 @@ from generators.brokerlogs.tailing.told_lines import (
     Run,
     Stretch,
     Told,
-    is_excerpt,
+    has_no_others,
     last_lines_begin,
     last_message,
     line_begins,
     line_digests,
+    printed_at_once,
 )
 
 
@@ -77,18 +78,23 @@ class UnknownLines:
             return b"" if file.older else lines
         digests = line_digests(lines)
         if file.take_endless():
-            digests[0] = 0
+            digests[0] = 1
         runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
-        if is_excerpt(digests, runs, alone, continued=file.repeats):
-            file.repeats = True
+        last = [run.end for run in runs if (run.stretch, run.told_end) in file.limits]
+        alone[0 if file.goes_on else min(last, default=len(digests)) :] = False  # what follows the last one is new
+        file.goes_on = file.goes_on or bool(last)
+        waits = len(digests) if ended else last_message(digests)
+        if alone[:waits].any() and has_no_others(digests, runs, alone):
             self._pass(file, None)
             return b""
-        is_all = (file.begins and ended) or sum(end - stretch.first for stretch, end in file.limits) == 1
-        if alone.sum() > (not is_all):  # a single line may be another one that is equal
+        if file.begins and (runs or alone.any()):  # a moment may go on behind a rotation, with lines that are equal
+            alone[: (together := printed_at_once(lines))] = False
+            runs = [run for run in runs if run.end > together or run.end in (*last, len(digests))]
+        if alone[:waits].any():
             runs = self._repeat(file, lines)
         known = runs[-1].end if runs else 0
         if file.limits and not ended and known < len(digests):
-            waits = max(last_message(digests), known)
+            waits = max(waits, known)
             begin = last_lines_begin(lines, len(digests) - waits)
             if begin or len(lines) <= LONGEST:
                 file.put_back(lines[begin:])

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
+from generators.brokerlogs.tailing.read_position import PositionLost
 from pipelines.lake.bronze import read_events
 from pipelines.replication import Rules, replay
 from tests.unit.ingest.reading import read_with_older, reader_of
@@ -94,11 +95,15 @@ FAILED = (
 )
 
 
+@pytest.mark.parametrize("prefix", ["", "kafka-1  | "])
 @pytest.mark.parametrize("every", [1, 2, 3, 4])
-def test_exceptions_that_are_equal_are_no_lines_told_before(tmp_path: Path, every: int) -> None:
+def test_exceptions_that_are_equal_are_no_lines_told_before(tmp_path: Path, every: int, prefix: str) -> None:
     """After a rotation beside a real Kafka whose broker was killed lines of the live log were told as older ones, late,
     with nine `lost` rows."""
-    lake, lines = str(tmp_path / "lake"), [line + FAILED * (k % every == 0) for k, line in enumerate(LINES)]
+    lake = str(tmp_path / "lake")
+    printed = "".join(line + FAILED * (k % every == 0) for k, line in enumerate(LINES))
+    enveloped = "".join(prefix + line for line in printed.splitlines(keepends=True))
+    lines = [f"{prefix}[2026-{line}" for line in enveloped.split(f"{prefix}[2026-")[1:]]
     (live,) = write(tmp_path / "broker-1", replication=lines[:21])
     ingest_logs([live.parent], cluster="c", lake=lake)
     live.rename(live.with_name("replication.log.1"))
@@ -111,3 +116,40 @@ def test_exceptions_that_are_equal_are_no_lines_told_before(tmp_path: Path, ever
     whole = read_logs([tmp_path / "broker-1"], "c").to_pylist()
     hws, expected = ([row["hw"] for row in found if row["event_type"] == "hw"] for found in (rows, whole))
     assert sorted(hws) == sorted(expected)
+
+
+LOG = [b"%d|t|INFO|a.Logger|line %d\n" % (1_700_000_000_000 + k, k) for k in range(100)]
+OTHERS = [b"%d|t|INFO|a.Logger|other %d\n" % (1_700_000_001_000 + k, k) for k in range(20)]
+
+
+@pytest.mark.parametrize("limit", [200, 1 << 16])
+@pytest.mark.parametrize("at", [1, 10, 19])
+def test_one_line_that_was_told_is_told_again_by_a_new_epoch_only(at: int, limit: int, tmp_path: Path) -> None:
+    """It was told again without a word."""
+    (tmp_path / "rep.log").write_bytes(b"".join(LOG))
+    reader = reader_of(tmp_path)
+    assert read_with_older(reader, limit) == [b"".join(LOG)]
+    (tmp_path / "rep.log").rename(tmp_path / "rep.log.1")
+    (tmp_path / "rep.log").write_bytes(b"".join([*OTHERS[:at], LOG[50], *OTHERS[at:]]))
+    try:
+        told = read_with_older(reader, limit)[0]
+    except PositionLost:
+        return
+    assert told == b"".join(OTHERS)
+
+
+@pytest.mark.parametrize("limit", [200, 1 << 16])
+@pytest.mark.parametrize("before", [b"AB", b"ABC", b"AA", b"ABAB", b"ABCAB"])
+def test_lines_that_a_busy_broker_prints_twice_in_a_moment_are_no_repeat(
+    before: bytes, limit: int, tmp_path: Path
+) -> None:
+    """A rotation may come between them; the new file was told as an older one, or as another log."""
+    moment = [b"1700000000100|t|INFO|a.Logger|%c\n" % name for name in before]
+    (tmp_path / "rep.log").write_bytes(b"".join([*LOG, *moment]))
+    reader = reader_of(tmp_path)
+    assert read_with_older(reader, limit) == [b"".join([*LOG, *moment])]
+    (tmp_path / "rep.log").rename(tmp_path / "rep.log.1")
+    (tmp_path / "rep.log").write_bytes(b"".join([*moment[:2], *OTHERS]))
+    told = read_with_older(reader, limit)
+    assert len(told) == 1
+    assert told[0].endswith(b"".join(OTHERS))

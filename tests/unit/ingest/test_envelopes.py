@@ -1,0 +1,45 @@
+"""Copies of a log in other envelopes hold the same lines: each is told once."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from generators.brokerlogs.forms.translation import bare_lines
+from tests.unit.field.test_forms import ENVELOPES, LAYOUTS, headers, incident
+from tests.unit.ingest.test_excerpts import FAILED, LINES
+from tests.unit.ingest.test_windows import told_hws, write
+
+PRINTED = [one for k, line in enumerate(LINES) for one in (line + FAILED * (k % 7 == 3)).splitlines()]
+OTHERS = [("CRI", None), ("journald export", None), ("stern", "epoch")]
+"""Envelopes of more lines than they hold, here, and one that is not read, either."""
+Calls = Callable[[Path, Path], list[list[Path]]]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_lines_are_the_same_in_every_envelope(layout: str) -> None:
+    lines = [line if isinstance(line, str) else LAYOUTS[layout](line) for line in headers(incident())]
+    plain = "\n".join([*lines, ""]).encode()
+    assert bare_lines(plain) == plain
+    for name, envelope in ENVELOPES.items():
+        if not {(name, None), (name, layout)} & {*OTHERS}:
+            assert bare_lines("\n".join([*envelope(lines), ""]).encode().removeprefix(b"\xef\xbb\xbf")) == plain, name
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        pytest.param(lambda log, copy: [[log], [copy]], id="log first"),
+        pytest.param(lambda log, copy: [[copy], [log]], id="copy first"),
+        pytest.param(lambda log, copy: [[log, copy]], id="both"),
+    ],
+)
+@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose", "docker json-file"])
+@pytest.mark.parametrize("name", ["server.log.1", "copy/server.log", "k8s.log"])
+def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls: Calls, tmp_path: Path) -> None:
+    """Its lines were told twice without a word."""
+    log, copy = tmp_path / "broker-1" / "server.log", tmp_path / "broker-1" / name
+    for path, lines in ((log, PRINTED), (copy, ENVELOPES[envelope](PRINTED[: 9 * len(PRINTED) // 10]))):
+        write(path.parent)
+        path.write_text("".join(f"{line}\n" for line in lines))
+    assert told_hws(tmp_path, calls(log, copy)) == [*range(110, 401, 10)]
