@@ -50,8 +50,9 @@ class Entry(NamedTuple):
 class Series:
     """The files of one writer in one folder: `live` and the files it was rotated to.
 
-    `named`: only these names, None for all. `numbered`: numbers stand before the suffix. `excluded`: names that are
-    other names of files read elsewhere. `zone`: of times without one. `others`: folders with more files of that writer.
+    `named`: only these names, None for all; others show the order. `numbered`: numbers stand before the suffix.
+    `excluded`: names that are other names of files read elsewhere. `zone`: of times without one. `others`: folders with
+    more files of that writer.
     """
 
     folder: Path
@@ -135,10 +136,9 @@ class Series:
         return found
 
     def _is_mine(self, name: str) -> bool:
-        if self.named is not None and self.live not in self.named:
-            return name in self.named
         live = live_name(name, self.numbered)
-        return live == self.live or (live is None and other_log(self.folder, name) == self.live)
+        is_given = self.named is not None and name in self.named
+        return is_given or live == self.live or (live is None and other_log(self.folder, name) == self.live)
 
 
 def live_name(name: str, numbered: bool = True) -> str | None:

@@ -49,7 +49,7 @@ class FileChoice:
         """How many of `only` were begun, or are gone."""
         self._emptied: Identity | None = None
         """The file that lost the content which it had when it was read."""
-        self._last_older: Identity | None = None
+        self.last_older = position.last_older if position else None
         """The file with which the older lines end that were found last."""
 
     def forget_end(self) -> None:
@@ -183,16 +183,19 @@ class FileChoice:
 
     def _targets(self, entries: Sequence[Entry], file: OpenFile | None) -> Iterator[tuple[Entry, bool]]:
         """The files to be read, in order, and whether their unknown lines are older than those told last."""
+        follows = any(entry.live and entry.offered for entry in entries)
+        given = [entry for entry in entries if follows or entry.offered]
+        """The files that are to be read: where the live one was given, also what it was rotated to since."""
         if self.located:
             at = next(k for k, entry in enumerate(entries) if entry.key == self.end)
             end = entries[at]
             seen = self.seen[end.key]
             is_open = file is not None and file.entry.key == end.key
             torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
-            if not is_open and (torn or end.live or not is_whole(end, seen)):
+            if not is_open and end in given and (torn or end.live or not is_whole(end, seen)):
                 yield end, False
             if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
-                yield from ((entry, False) for entry in entries[at + 1 :] if self._is_unknown(entry))
+                yield from ((entry, False) for entry in entries[at + 1 :] if entry in given and self._is_unknown(entry))
                 taken = {reader.reading for reader in self.older_readers}
                 older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))
@@ -200,8 +203,8 @@ class FileChoice:
             to_come = {one[:2] for one in (self._only or ())[self.begun :]}
             yield from ((entry, True) for entry in entries if entry.key not in to_come and self._is_unknown(entry))
         elif self._only is None:
-            offered = next((k for k, entry in enumerate(entries) if entry.offered), len(entries))
-            yield from ((entry, False) for entry in entries[offered:] if self._is_unknown(entry))
+            offered = next((k for k, entry in enumerate(given) if entry.offered), len(given))
+            yield from ((entry, False) for entry in given[offered:] if self._is_unknown(entry))
         yield from ((entry, False) for entry in entries if self._still_is_next_only(entry))
 
     def _is_unknown(self, entry: Entry) -> bool:
@@ -221,7 +224,7 @@ class FileChoice:
                 self.older[-1].append(Older(*key, begin, examined.seen))
             if examined.never_told:
                 self.seen[key] = examined.seen
-                self._last_older = key if examined.ends_untold else None
+                self.last_older = key if examined.ends_untold else None
         if self._only is None:
             self.examined.clear()
 
@@ -230,5 +233,5 @@ class FileChoice:
         at = next((k for k, entry in enumerate(entries) if entry.key == key), 0)
         before, there = entries[at - 1], entries[at]
         has_gap = min(before.number, there.number) >= 0 and abs(before.number - there.number) > 1
-        is_read = bool(self.older_readers) and before.key == self._last_older == self.older_readers[-1].reading
+        is_read = bool(self.older_readers) and before.key == self.last_older == self.older_readers[-1].reading
         return at > 0 and is_read and not has_gap and len(self.older_readers) == len(self.older)

@@ -41,11 +41,14 @@ class ReadPosition:
     """By source of older lines the files that it reads, one after the other."""
     begun: int = 0
     """How many of these a source of older lines has begun."""
+    last_older: Identity | None = None
+    """The file with which the older lines end that were found last."""
 
     def as_json(self) -> dict[str, Any]:
         seen = [[*key, *one] for key, one in self.seen.items()]
         position = {"count": self.count, "end": self.end, "number": self.number, "seen": seen, "older": self.older}
-        return {**position, **({"begun": self.begun} if self.begun else {})}
+        later = {"begun": self.begun, "last_older": self.last_older}
+        return position | {name: value for name, value in later.items() if value}
 
     @classmethod
     def from_json(cls, fields: Mapping[str, Any]) -> ReadPosition:
@@ -57,7 +60,9 @@ class ReadPosition:
             tuple(Older(*file[:3], *(Seen(*seen) for seen in file[3:] if seen)) for file in one) for one in files
         )
         begun = fields.get("begun", int(fields["count"] > 0))
-        return cls(fields["count"], (end[0], end[1]) if end else None, fields["number"], seen, older, begun)
+        last = fields.get("last_older")
+        ends = [(key[0], key[1]) if key else None for key in (end, last)]
+        return cls(fields["count"], ends[0], fields["number"], seen, older, begun, ends[1])
 
 
 class Examined(NamedTuple):

@@ -74,8 +74,8 @@ class SeriesReader:
         files = self._files
         if not (self.mine.count or files.seen or files.begun):
             return None
-        older = tuple(map(tuple, self.older))
-        return ReadPosition(self.mine.count, files.end, self._lines.number, dict(files.seen), older, files.begun)
+        older, ends = tuple(map(tuple, self.older)), (files.end, self._lines.number, dict(files.seen))
+        return ReadPosition(self.mine.count, *ends, older, files.begun, files.last_older)
 
     @property
     def torn(self) -> int:
@@ -193,6 +193,7 @@ class SeriesReader:
             return False
         self._files.failures.end(folder)
         files.locate(entries, self._file)
+        self._known = {entry.key: self._known[entry.key] for entry in entries if entry.key in self._known}
         if (choice := files.choose(entries, self._file)) is not None:
             self._lines.note_missing(choice.skipped)
             return self._enter(choice.entry, entries, limit, older=choice.older, listed=entries is not kept)

@@ -8,11 +8,13 @@ from generators.brokerlogs.discovery.log_series import Entry
 from pipelines.printable import printable
 
 
-def missing_files(before: Entry, entry: Entry) -> str | None:
-    """Return that files between these two are gone, None if their numbers show no gap."""
+def missing_files(before: Entry, entry: Entry, entries: Sequence[Entry]) -> str | None:
+    """Return that files between these two are gone or not given, None if their numbers show no gap."""
     if before.live or min(before.number, entry.number) < 0 or abs(before.number - entry.number) <= 1:
         return None
-    return f"the files between {before.path.name} and {entry.path.name} are gone"
+    low, high = sorted((before.number, entry.number))
+    why = "were not given" if any(low < one.number < high for one in entries) else "are gone"
+    return f"the files between {before.path.name} and {entry.path.name} {why}"
 
 
 def hole_before(before: Entry, entry: Entry, entries: Sequence[Entry]) -> str | None:

@@ -63,7 +63,7 @@ class UnknownLines:
         if older:
             return
         self._hole = hole_before(before, entry, entries)
-        self.note_missing(missing_files(before, entry))
+        self.note_missing(missing_files(before, entry, entries))
         if self._files.take_emptied(entry) and self.number < 0:  # numbers show themselves if some are missing
             why = f"{place(entry)} was truncated or overwritten, what was written last is not known"
             self._hole = why if entry.size else None

@@ -151,7 +151,7 @@ def _lines(source: Source) -> Stretch:
         entries = source.series.entries()
     except OSError:
         return stretch
-    for entry in entries:
+    for entry in filter(lambda entry: entry.offered, entries):
         data, rest = LogBytes(entry.path), b""
         while piece := data.read(_PIECE):
             left -= len(piece)

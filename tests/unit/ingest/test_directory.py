@@ -25,6 +25,9 @@ from generators.brokerlogs.tailing.told_lines import Stretch, Told
 
 LIVE = "rep.log"
 KEPT = 4
+MOST_OPENED = 20_000
+"""Files that one poll may open: an endless one fails, and does not hang."""
+MOST_READERS = 100
 T0 = 1_700_000_000_000
 _OPEN = os.open
 _NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
@@ -42,9 +45,12 @@ class Directory(RuleBasedStateMachine):
         """Files, by inode, that cannot be opened."""
         self.written = 0
         self.clock = T0
+        self.was_set_back = False
+        """Whether times do not order the files."""
         self.torn = b""
         self.told: Counter[bytes] = Counter()
-        self.order: list[list[int]] = [[]]
+        self.last = [-1]
+        """The line that each reader told last, -1 where the next one is not known to follow it."""
         self.lost = 0
         self.copies = 0
         self.deleted: dict[str, bytes] = {}
@@ -74,10 +80,13 @@ class Directory(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]))
     def poll(self, limit: int, reads: int) -> None:
+        self.opened = 0
         with patch("os.open", self._open):
             self._poll(limit, reads)
 
     def _open(self, path: Path, *args, **kwargs) -> int:
+        self.opened += 1
+        assert self.opened < MOST_OPENED
         if self.forbidden and os.stat(path).st_ino in self.forbidden:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
         return _OPEN(path, *args, **kwargs)
@@ -91,6 +100,7 @@ class Directory(RuleBasedStateMachine):
                     lines = reader.read(limit)
                 except PositionLost:
                     self.lost += 1
+                    self.last[k] = -1
                     reader.forget_end()
                     continue
                 why = reader.missing()
@@ -105,15 +115,17 @@ class Directory(RuleBasedStateMachine):
                 self.readers[0].told.stretches.append(mine)
                 self.readers.append(SeriesReader(self.series, self.readers[0].told, mine, only=only))
                 self.readers[0].older_readers.append(self.readers[-1])
-                self.order.append([])
+                self.last.append(-1)
+                assert len(self.readers) < MOST_READERS
             k += 1
 
     def _tell(self, k: int, lines: bytes) -> None:
         assert lines.endswith(b"\n")
         for line in lines.splitlines():
             if line.endswith(b" ."):
-                self.told[line] += 1
-                self.order[k].append(int(line.split()[1]))
+                number, self.told[line] = int(line.split()[1]), self.told[line] + 1
+                assert number > self.last[k] or self.was_set_back, (number, self.last[k])
+                self.last[k] = number
 
     @rule()
     def restart(self) -> None:
@@ -149,6 +161,7 @@ class Directory(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6), back=st.sampled_from([0, 0, 0, 3_600_000]))
     def write(self, count: int, back: int) -> None:
         self.clock -= back
+        self.was_set_back |= back > 0
         with open(self.live, "ab") as file:
             file.write(self.torn)
             self.torn = b""
@@ -242,6 +255,25 @@ class Directory(RuleBasedStateMachine):
         """All can be read, by another call or once this one tries again."""
         self.forbidden.clear()
         self.restart()
+
+    @precondition(lambda self: self._whole())
+    @rule(count=st.integers(1, 9))
+    def give_last_lines(self, count: int) -> None:
+        """A call with the last lines of the log: what comes before them is given later."""
+        path = self.other / LIVE
+        if path.exists():
+            self._forget(path)
+        path.write_bytes(b"".join(_content(self.live).splitlines(keepends=True)[-count:]))
+        self._offer("there")
+        self.restart()
+        self.poll(1 << 20, 1000)
+
+    @precondition(lambda self: len(self.told) > 3)
+    @rule(step=st.sampled_from([2, 3]))
+    def take_excerpt(self, step: int) -> None:
+        """Single lines of what was told, as `grep` gives them."""
+        lines = sorted(self.told, key=lambda line: int(line.split()[1]))[::step]
+        (self.folder / f"{LIVE}-20240101").write_bytes(b"".join(line + b"\n" for line in lines))
 
     def _rotated(self) -> list[Path]:
         return sorted(path for path in self.folder.iterdir() if path.name != LIVE and "-" not in path.name)

@@ -217,3 +217,22 @@ def test_a_window_that_joins_two_others_is_told_once(order: str, tmp_path: Path)
     again = {"d": LINES[40:]}
     rows = told_rows(tmp_path, again, ["0", "0"])
     assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [*range(110, 401, 10)]
+
+
+@pytest.mark.parametrize(
+    ("order", "sources"), [("3210", 1), ("0321", 2), ("2031", 2), ("1032", 2), ("0123", 4), ("0213", 3)]
+)
+def test_rotated_files_given_one_by_one_are_told_once_in_any_order(order: str, sources: int, tmp_path: Path) -> None:
+    """Each was a new source_epoch behind a `lost` row, though the folder shows their order."""
+    folder = tmp_path / "broker-1"
+    write(folder)
+    for k in range(4):
+        text = "".join(LINES[(3 - k) * 15 : (4 - k) * 15 if k else None])
+        (folder / (f"server.log.{k}" if k else "server.log")).write_text(text)
+    for k in order:
+        path = folder / (f"server.log.{k}" if k != "0" else "server.log")
+        ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
+    rows = read_events(str(tmp_path / "lake")).to_pylist()
+    assert sorted(row["hw"] for row in rows if row["event_type"] == "hw") == [*range(110, 401, 10)]
+    assert "lost" not in {row["event_type"] for row in rows}
+    assert ({row["source_epoch"] for row in rows}, len({row["source_id"] for row in rows})) == ({0}, sources)
