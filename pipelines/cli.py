@@ -13,6 +13,7 @@ import typer
 from pipelines.commands.audit import audit
 from pipelines.commands.catalog import catalog
 from pipelines.commands.check import check
+from pipelines.commands.common_options import set_log
 from pipelines.commands.dashboard import dashboard
 from pipelines.commands.demo.options import demo
 from pipelines.commands.downtime import downtime_app
@@ -85,5 +86,13 @@ ingest_app.command("disk")(ingest_disk)
 
 
 @app.callback()
-def options(version: Version = False) -> None:
+def options(
+    version: Version = False,
+    log_format: Annotated[str | None, typer.Option(metavar="json", help="Lines on stderr: plain or json.")] = None,
+    log_level: Annotated[
+        str | None,
+        typer.Option(metavar="info", help="Lines on stderr from debug, info, warning or error on."),
+    ] = None,
+) -> None:
     """Where every Kafka partition's high watermark really is, who holds it back, and what was lost."""
+    set_log(log_format, log_level)

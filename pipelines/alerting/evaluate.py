@@ -95,7 +95,7 @@ def evaluate_all(
             take_step(place, found.step, found.new)
             held.check()
         told = _incidents(place, found.stored + found.new, now, write=write)
-    _log.info("%d alerts: %d new states", len(found.present), len(found.new))
+    _log.debug("%d alerts: %d new states", len(found.present), len(found.new))
     return found, *told
 
 

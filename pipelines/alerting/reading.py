@@ -85,7 +85,7 @@ class _Tables:
         try:
             return read()
         except Exception as error:
-            _log.info("%s cannot be read: %s", table.path, error)  # its words may differ each time
+            _log.debug("%s cannot be read: %s", table.path, error)  # its words may differ each time
             why = f"{table.path} cannot be read"
             self.unread.update(dict.fromkeys(names, why))
             return otherwise

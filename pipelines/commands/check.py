@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -11,6 +12,7 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, FailOnAlert, Lake, settings_of_existing_lake
 from pipelines.commands.exits import FIRING, UNMET, error_line
+from pipelines.commands.log import write_line
 from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
 
@@ -117,7 +119,7 @@ def check(
     fires = fail_on_alert and reaches(severities, fail_on_alert)
     failed = fail_on_check and unmet
     for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires or failed else 1 :]:
-        echo(said, err=True)
+        write_line("", said, logging.ERROR)
     if fires:
         raise typer.Exit(FIRING)
     if failed:

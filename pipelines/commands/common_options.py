@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pipelines.commands import log
 from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,16 +20,29 @@ if TYPE_CHECKING:
 DEBUG = "hwmark.debug"
 """The key of typer's context under which --debug is kept."""
 
+_log: dict[str, str] = {}
+"""What the command line says of lines on stderr."""
+
 lake_in_use: ContextVar[str] = ContextVar("lake_in_use", default="the lake")
 """The lake of the running command, for messages about what failed."""
 
 
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
-    from pipelines.commands.progress import log_to_stderr
-
     ctx.meta[DEBUG] = value
-    log_to_stderr(value)
+    if value:
+        _log["level"] = "debug"
+    log.set_style(**_log)
     return value
+
+
+def set_log(format: str | None, level: str | None) -> None:
+    """Have lines on stderr look so, whatever the configuration says. Raises UsageError."""
+    for name, value, known in (("format", format, log.FORMATS), ("level", level, log.LEVELS)):
+        if value is not None and value not in known:
+            raise UsageError(f"--log-{name} is {value!r}: it can be {', '.join(known)}")
+        if value is not None:
+            _log[name] = value
+    log.set_style(**_log)
 
 
 Lake = Annotated[
@@ -46,9 +61,17 @@ FailOnAlert = Annotated[
 ]
 
 
-def bare_flag_completed(words: list[str]) -> list[str]:
-    """The words of a command line: `--fail-on-alert` without a severity means warning."""
-    return ["--fail-on-alert=warning" if word == "--fail-on-alert" else word for word in words]
+def arranged(words: list[str]) -> list[str]:
+    """The words of a command line: `--fail-on-alert` without a severity means warning, `--log-…` may stand anywhere."""
+    first, others, rest = list[str](), list[str](), iter(words)
+    for word in rest:
+        if word in ("--log-format", "--log-level"):
+            first += [word, *islice(rest, 1)]
+        elif word.startswith(("--log-format=", "--log-level=")):
+            first.append(word)
+        else:
+            others.append("--fail-on-alert=warning" if word == "--fail-on-alert" else word)
+    return first + others
 
 
 def _severity(value: str | None) -> str | None:
@@ -64,7 +87,8 @@ def settings_of(config: Path | None, **options: Mapping[str, Any]) -> Settings:
     """
     from pipelines.settings import load
 
-    settings = load(config, options)
+    settings = load(config, options | {"log": _log})
+    log.set_style(settings.log.format, settings.log.level)
     os.umask(settings.lake.mask)
     lake_in_use.set(settings.lake.path)
     return settings

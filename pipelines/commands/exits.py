@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -12,8 +13,8 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from pipelines.commands.common_options import DEBUG, bare_flag_completed, lake_in_use
-from pipelines.commands.progress import echo
+from pipelines.commands.common_options import DEBUG, arranged, lake_in_use
+from pipelines.commands.log import is_json, write_line
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
 
@@ -49,7 +50,7 @@ class Commands(TyperGroup):
     """Turns whatever goes wrong in a command into one line and an exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return list(super().parse_args(ctx, bare_flag_completed(args)))
+        return list(super().parse_args(ctx, arranged(args)))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -60,7 +61,7 @@ class Commands(TyperGroup):
         except Exception as error:
             if isinstance(error, BrokenPipeError) and _nobody_reads():
                 raise typer.Exit(READER_GONE) from None
-            echo(traceback.format_exc() if ctx.meta.get(DEBUG) else error_line(error), err=True)
+            print_error(error, with_trace=bool(ctx.meta.get(DEBUG)))
             raise typer.Exit(_status(error)) from error
 
 
@@ -80,6 +81,12 @@ def _status(error: Exception) -> int:
     if isinstance(error, UsageError):
         return WRONG_USAGE
     return ROLE_HELD if isinstance(error, RoleHeld) else FAILED
+
+
+def print_error(error: Exception, *, with_trace: bool = False) -> None:
+    """Print what a command says that fails with this error."""
+    status = {"status": _status(error)} if is_json() else {}
+    write_line("", traceback.format_exc() if with_trace else error_line(error), logging.ERROR, **status)
 
 
 def error_line(error: Exception) -> str:

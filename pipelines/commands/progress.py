@@ -9,26 +9,34 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 
+from pipelines.commands.log import is_json, shows, write_line
 from pipelines.printable import printable, printable_lines
 
 if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.streaming.follow import Batch, InFlight, RunSummary
 
-Say = Callable[[str], None]
+
+class Say(Protocol):
+    """Takes a line, and fields of its own for lines in JSON."""
+
+    def __call__(self, text: str, /, **fields: Any) -> None: ...
+
+
 HEARTBEAT_S = 10.0
 """After so many seconds without a word long work says what it is at."""
 
 
-def echo(text: str, *, err: bool = False) -> None:
+def echo(text: str) -> None:
     """Prints text of any number of lines; names in it that others chose can do nothing to a terminal."""
-    typer.echo(printable_lines(text), err=err)
+    typer.echo(printable_lines(text))
 
 
 def terminal_width() -> int | None:
@@ -50,22 +58,22 @@ def fitted(line: str) -> str:
     )
 
 
-class _Plain(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        return printable_lines(super().format(record))
-
-
 @contextmanager
 def progress(what: str) -> Iterator[Say]:
     """A function that shows how far `what` has come: in place on a terminal, else a line each, on stderr."""
-    if not sys.stderr.isatty():
-        yield lambda text: print(f"{what}: {printable(text)}", file=sys.stderr, flush=True)
+    if not _is_live():
+        yield partial(write_line, what)
         return
     from rich.console import Console
     from rich.markup import escape
 
     with Console(stderr=True).status(what) as status:
-        yield lambda text: status.update(f"{what}: {escape(printable(text))}")
+        yield lambda text, /, **_: status.update(f"{what}: {escape(printable(text))}")
+
+
+def _is_live() -> bool:
+    """Whether a line of the terminal may show how far work is, in place."""
+    return sys.stderr.isatty() and not is_json() and shows(logging.INFO)
 
 
 @contextmanager
@@ -79,12 +87,12 @@ def working(what: str, *, each: bool = True, every_s: float = HEARTBEAT_S) -> It
 
     with progress(what) as say:
 
-        def step(text: str) -> None:
+        def step(text: str, /, **fields: Any) -> None:
             nonlocal at, said
             at = text
-            if each or sys.stderr.isatty():
+            if each or _is_live():
                 said = time.monotonic()
-                say(text)
+                say(text, **fields)
 
         def again() -> None:
             nonlocal said
@@ -108,7 +116,7 @@ def steps(what: str, total: int | None = None) -> Iterator[Say]:
 
     What is said is the step that begins; without a terminal it is named where the work is long.
     """
-    if not sys.stderr.isatty():
+    if not _is_live():
         with working(what, each=False) as say:
             yield say
         return
@@ -122,22 +130,12 @@ def steps(what: str, total: int | None = None) -> Iterator[Say]:
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=shared) as bar:
         task, begun = bar.add_task(what, total=total), 0
 
-        def step(text: str) -> None:
+        def step(text: str, /, **_: Any) -> None:
             nonlocal begun
             bar.update(task, completed=begun, description=f"{what}: {escape(printable(text))}")
             begun += 1
 
         yield step
-
-
-def log_to_stderr(debug: bool) -> None:
-    """Sends the program's own log lines to stderr, one plain line each."""
-    logger = logging.getLogger("hwmark")
-    if not logger.handlers:
-        handler = logging.StreamHandler()
-        handler.setFormatter(_Plain("%(message)s"))
-        logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -72,8 +73,8 @@ def run(
     with (working if once else progress)("run") as say:
         summary = jobs.run(
             settings,
-            lambda batch: say(batch_line(batch)),
-            lambda batch: say(slow_line(batch)),
+            lambda batch: say(batch_line(batch), **asdict(batch)),
+            lambda batch: say(slow_line(batch), batch_id=batch.batch_id, events=batch.events, seconds=batch.seconds),
             once=once,
             drain=drain,
             rebuild=rebuild,

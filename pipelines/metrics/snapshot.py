@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, after, query
+from pipelines.lake.records import record
 from pipelines.metrics.totals import OPEN, Running, Totals
-from pipelines.streaming.reconstruction import EVALUATED
+from pipelines.streaming.reconstruction import EVALUATED, LAST_BATCH, LastBatch
 from pipelines.verdict import ClusterRecord, Limits
 from pipelines.verdict.collect import survey
 from schemas import broker_lag, broker_minute, brokers, minute_stats, partition_health, quality_results
@@ -57,6 +58,7 @@ class Snapshot:
     checked: datetime | None = None
     evaluated: datetime | None = None
     committed: datetime | None = None
+    batch: LastBatch | None = None
     results: tuple[Row, ...] = ()
     brokers: tuple[Row, ...] = ()
     lags: tuple[Row, ...] = ()
@@ -79,6 +81,7 @@ def read(lake: Lake, limits: Limits, worst: int, running: Running, now: datetime
         alerts=tuple(_rows(lake, VIEWS["alerts"].table, _ALERTS.format(latest=VIEWS["alerts"].select(Filter())))),
         checked=checked[0]["ts"] if checked else None,
         committed=_committed(lake),
+        batch=record(lake, LAST_BATCH, LastBatch),
         results=tuple(_rows(lake, quality_results.TABLE, _RESULTS)),
         brokers=tuple(_rows(lake, brokers.TABLE, _BROKERS)),
         lags=tuple(_rows(lake, broker_lag.TABLE, _LATEST)),

@@ -43,6 +43,13 @@ class LakeSettings(_Section):
         return int(self.umask, 8)
 
 
+class Log(_Section):
+    """Lines on stderr."""
+
+    format: Literal["plain", "json"] = "plain"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
 @dataclass(frozen=True, config=ConfigDict(extra="forbid"))
 class RulesSection(Rules):
     """The fields of `Rules`, each declared there and nowhere else."""
@@ -212,6 +219,7 @@ class Settings(BaseSettings):
     )
 
     lake: LakeSettings = LakeSettings()
+    log: Log = Log()
     rules: RulesSection = RulesSection()
     ingest: Ingest = Ingest()
     run: Run = Run()

@@ -14,8 +14,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import write_record
 from pipelines.lake.roles import Held
 from pipelines.streaming.checkpoint.offsets import began_at, begun
+from pipelines.streaming.reconstruction import LAST_BATCH, LastBatch
 from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.spark_internals import progress_since
 
@@ -37,13 +39,17 @@ class JvmEnded(RunFailed):
 
 @dataclass(frozen=True)
 class Batch:
-    """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended."""
+    """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended.
+
+    `state_bytes`: what Spark's state store then held in memory and files.
+    """
 
     batch_id: int
     events: int
     seconds: float
     events_per_second: float
     versions_behind: int
+    state_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,7 @@ def follow(
         for batch in batches:
             seen = batch.batch_id
             summary = replace(summary, batches=summary.batches + 1, events=summary.events + batch.events)
+            write_record(lake, LAST_BATCH, LastBatch(batch.batch_id, batch.events, batch.seconds, batch.state_bytes))
             (on_batch or _log_batch)(batch)
             looked = time.monotonic()
         if not active:
@@ -163,7 +170,11 @@ def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
 
 def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
     events, seconds = _events(progress, lake), progress["durationMs"]["triggerExecution"] / 1000
-    return Batch(progress["batchId"], events, seconds, events / seconds if seconds else 0.0, _behind(progress, lake))
+    rate, state = (
+        events / seconds if seconds else 0.0,
+        sum(each["memoryUsedBytes"] for each in progress["stateOperators"]),
+    )
+    return Batch(progress["batchId"], events, seconds, rate, _behind(progress, lake), state)
 
 
 def _events(progress: Mapping[str, Any], lake: Lake) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
@@ -13,6 +15,8 @@ from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
 """Up to which version of bronze a rebuild has to come until silver is whole again."""
+LAST_BATCH = f"{FOLDER}/last_batch.json"
+"""The record of the job's last micro-batch."""
 EVALUATED = "_alerts/step.json"
 """The record of the last evaluation of the alerts, from which the next one goes on."""
 
@@ -32,15 +36,27 @@ class _Mark:
 
 
 @dataclass(frozen=True)
+class LastBatch:
+    """The last micro-batch of the job: its number and events of bronze, how long it took, what its state holds."""
+
+    batch_id: int
+    events: int
+    seconds: float
+    state_bytes: int
+
+
+@dataclass(frozen=True)
 class Reconstruction:
     """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
     long before its present facts may still come; `rebuilding`: silver is being made anew and has not come to where it
-    was; `query`: the query of Spark that makes it."""
+    was; `query`: the query of Spark that makes it; `older`: up to when a cluster's rows are of an earlier edition
+    of the rules."""
 
     made: bool = False
     grace_ms: int = 0
     rebuilding: bool = False
     query: str | None = None
+    older: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def reconstruction(lake: Lake) -> Reconstruction:
@@ -55,7 +71,7 @@ def reconstruction(lake: Lake) -> Reconstruction:
     if rebuilding and mark and mark.to is not None and offset is not None:
         rebuilding = last_version_read(offset) < mark.to
     grace_ms = made.rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
-    return Reconstruction(True, grace_ms, rebuilding, made.query_id)
+    return Reconstruction(True, grace_ms, rebuilding, made.query_id, made.older)
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from pipelines.lake.lake import Lake
 from pipelines.replication.state.reshard import reshard, without_cluster
@@ -43,7 +44,8 @@ def relaid(
             raise RunFailed(f"the batch in flight of lake {lake.root} did not end: start the job again")
     blobs, buckets = state() if end_of(lake, query) is not None else [], layout[0]
     split: Iterable[bytes] = blobs if not blobs or buckets == query.buckets else reshard(blobs, buckets)
-    made = begin_with(lake, query, *layout, split if without is None else without_cluster(split, without))
+    kept = replace(query, older={cluster: ts for cluster, ts in query.older.items() if cluster != without})
+    made = begin_with(lake, kept, *layout, split if without is None else without_cluster(split, without))
     if without is not None:
         log.warning("the state was moved: it knows nothing of %s any more", without)
         return made

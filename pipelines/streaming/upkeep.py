@@ -36,4 +36,4 @@ class Upkeep:
         except Exception as error:  # a disk, a store, a table: whatever it is, no batch depends on it
             log.warning("dead files of gold were not removed, tried again in five minutes: %s", error)
             return
-        log.info("%d dead files of gold removed", removed)
+        log.debug("%d dead files of gold removed", removed)

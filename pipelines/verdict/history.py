@@ -23,7 +23,8 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         (state, f"{text} ({_when(record, limits.since, record.judged_to, groups)})")
         for state, groups, text in _found(record)
     ]
-    found += [(found[0][0], text) for text in record.copies if found]  # as grave as what is lost, or may be
+    # As grave as what is lost, or may be.
+    found += [(found[0][0], text) for text in (*record.copies, *_by_earlier_rules(record, limits.since)) if found]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
@@ -54,13 +55,20 @@ def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[Sta
     """The sentence where nothing shows a loss: calm only of the stretch in which one would have been seen."""
     first = _first(record, since, judged_to)
     seen, level = coverage(record, first, judged_to), f"at {words.levels(record.levels)}"
-    holes = [*seen.holes, *missing(record)]
+    holes = [*seen.holes, *missing(record), *_by_earlier_rules(record, since)]
     if not holes:
         return State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}"
     said = f"{_from_to(first, judged_to)}, {level}: {'; '.join(holes)}"
     if record.partitions and (record.unstarted == record.partitions or not record.terms):
         return State.NOT_JUDGED, f"whether anything was lost is not known {said}"
     return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}"
+
+
+def _by_earlier_rules(record: ClusterRecord, since: Since) -> Iterator[str]:
+    """That some of what was lost is judged as an earlier hwmark did it."""
+    first = _first(record, since, record.judged_to) if record.judged_to else None
+    if record.older and (first is None or first < record.older):
+        yield f"judged by an earlier hwmark until {words.clock(record.older)}: `hwmark run --rebuild` judges it anew"
 
 
 def _first(record: ClusterRecord, since: Since, judged_to: datetime) -> datetime | None:

@@ -199,6 +199,8 @@ class ClusterRecord:
     """Since when brokers are down, as others tell."""
     ahead: Mapping[int, timedelta] = field(default_factory=dict)
     """By how much the clocks of brokers are ahead of the others'."""
+    older: datetime | None = None
+    """Up to when its rows were made by the rules of an earlier hwmark."""
     uncovered: str = ""
     """Why silver/coverage tells nothing; empty if it does."""
     unread_brokers: tuple[int, ...] = ()

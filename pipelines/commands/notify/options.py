@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import typer
 
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of, settings_of_existing_lake
 from pipelines.commands.exits import FAILED
+from pipelines.commands.log import write_line
 from pipelines.commands.progress import echo
 from pipelines.errors import UsageError
 
@@ -43,5 +45,5 @@ def notify(
         return
     failed = command.test(settings, echo) if test else command.notify(settings, once=once)
     if failed:
-        echo(f"hwmark: not everything was accepted by {', '.join(failed)}", err=True)
+        write_line("hwmark", f"not everything was accepted by {', '.join(failed)}", logging.ERROR)
         raise typer.Exit(FAILED)

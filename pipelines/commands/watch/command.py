@@ -15,6 +15,7 @@ from generators.cluster.asking.security import MECHANISMS, Security
 from generators.cluster.dry_run import cost
 from generators.cluster.watch import watch as watch_cluster
 from generators.cluster.watcher import WatchOptions
+from pipelines.commands.log import write_line
 from pipelines.commands.progress import echo, progress
 from pipelines.commands.stopping import until_stopped
 from pipelines.errors import UsageError
@@ -105,7 +106,7 @@ def _security(chosen: Watch) -> Security:
 
 
 def _note(line: str) -> None:
-    echo(f"watch: {line}", err=True)
+    write_line("watch", line)
 
 
 @contextmanager

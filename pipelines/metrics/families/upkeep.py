@@ -30,6 +30,7 @@ def unreadable() -> Iterator[Metric]:
 
 def upkeep(snapshot: Snapshot, reading: Reading) -> Iterator[Metric]:
     """The exporter, the job and the checks."""
+    batch = snapshot.batch
     yield _build()
     yield _up(readable=True)
     yield counter("lake_readings", "How often the exporter has read the lake's tables", (), [((), reading.readings)])
@@ -40,6 +41,10 @@ def upkeep(snapshot: Snapshot, reading: Reading) -> Iterator[Metric]:
             "When (wall clock) `hwmark run` last committed how partitions stand",
             seconds(snapshot.committed),
         ),
+        ("run_batch", "The number of the last micro-batch of `hwmark run`", None if batch is None else batch.batch_id),
+        ("run_batch_events", "Events of bronze in it", None if batch is None else batch.events),
+        ("run_batch_seconds", "How long it took", None if batch is None else batch.seconds),
+        ("run_state_bytes", "What the state store held after it", None if batch is None else batch.state_bytes),
         (
             "check_timestamp_seconds",
             "When (wall clock) `hwmark check` last ran; absent: it never did",

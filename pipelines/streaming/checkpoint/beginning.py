@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.streaming.checkpoint import offsets
 from pipelines.streaming.checkpoint.query import Query, StateMismatch, record
+from pipelines.streaming.stateful.bucket_keys import evenly_spread
 
 if TYPE_CHECKING:
     from pipelines.lake.lake import Lake
@@ -26,7 +27,11 @@ def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, 
     """
     committed, start = offsets.last(lake.files(), query.query_id, "commits"), end_of(lake, query)
     made = replace(
-        Query(uuid.uuid4().hex, buckets, shuffle_partitions, query.rules, False, query.source, spark=query.spark),
+        query,
+        query_id=uuid.uuid4().hex,
+        buckets=buckets,
+        shuffle_partitions=shuffle_partitions,
+        keys=evenly_spread(buckets, shuffle_partitions),
         rebuild=query.rebuild and start is None,
         follows=query.query_id if committed >= 0 else query.follows,
         start=start,

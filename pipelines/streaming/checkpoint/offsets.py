@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ class QueryRecord:
     query_id: str
     start: dict[str, Any] | None = None
     rules: dict[str, Any] | None = None
+    older: dict[str, datetime] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import presents
 from pipelines.lake.records import record as read_record
 from pipelines.replication import Rules
+from pipelines.replication.rules import EDITION
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD
 from pipelines.streaming.reconstruction import mark_rebuild
 from pipelines.streaming.stateful.bucket_keys import evenly_spread
@@ -48,6 +50,11 @@ class Query:
     """The offset of bronze up to which that state had read it."""
     spark: str = ""
     """The version of Spark that wrote the checkpoint last, where it is known."""
+
+    edition: int = 0
+    """The edition of the rules that made silver last, 0: before editions were counted."""
+    older: dict[str, str] = field(default_factory=dict)
+    """Up to when (event time) rows of each cluster were made by an earlier edition."""
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -85,9 +92,11 @@ def open_query(
         _require_its_settings(known, reshard or buckets, source, reshard)
         require_movable(known, reshard or known.buckets, shuffle_partitions)
         require_no_older_spark(known.spark, _version("pyspark"))
-        asked = replace(known, rules=asdict(rules), spark=_version("pyspark"))
         changed = changed_rules(known, rules)
-        if changed or asked.spark != known.spark:
+        asked = replace(known, rules=asdict(rules), spark=_version("pyspark"), edition=EDITION)
+        if known.edition != EDITION:
+            asked = replace(asked, older={cluster: ts.isoformat() for cluster, ts in presents(lake).items()})
+        if asked != known:
             record(lake, asked)
         if changed:
             log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
@@ -97,7 +106,10 @@ def open_query(
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
     many = reshard or buckets or shuffle_partitions
-    query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source, spark=_version("pyspark"))
+    query = Query(
+        uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source,
+        spark=_version("pyspark"), edition=EDITION,
+    )  # fmt: skip
     if rebuild:
         mark_rebuild(lake, query.query_id)
     record(lake, query)

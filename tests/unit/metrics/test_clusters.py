@@ -4,6 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from pipelines.lake.lake import Lake
+from pipelines.lake.records import write_record
+from pipelines.streaming.reconstruction import LAST_BATCH, LastBatch
 from pipelines.verdict import Limits
 from tests.unit.metrics.scrape import exporter, only, samples, troubled
 from tests.unit.project.lakes import at, committed_at, drained, health, loss, reported, sound, write
@@ -41,6 +44,15 @@ def test_a_sound_cluster_is_ok_and_nothing_else(lake):
     assert standing(found) == {"in_sync": 2}
     assert {state for (state,), value in only(found, "cluster_state", "state").items() if value} == {"ok"}
     assert only(found, "judged_until_timestamp_seconds", "cluster") == {("prod",): at(60).timestamp()}
+
+
+def test_the_last_batch_of_the_job_is_told_and_before_one_nothing_is(lake):
+    sound(lake, health("orders", 0))
+    assert only(samples(exporter(lake)), "run_batch_seconds") == {}
+    write_record(Lake(lake), LAST_BATCH, LastBatch(7, 1200, 2.5, 4096))
+    found = samples(exporter(lake))
+    names = ("run_batch", "run_batch_events", "run_batch_seconds", "run_state_bytes")
+    assert [only(found, name)[()] for name in names] == [7, 1200, 2.5, 4096]
 
 
 def test_of_a_cluster_that_is_not_judged_nothing_is_said_of_its_present(lake):

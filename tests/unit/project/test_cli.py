@@ -243,7 +243,7 @@ def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     def reconstruct(settings, on_batch, on_slow, **how):
         found.update(how, lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
         on_slow(InFlight(0, 9, 61.2, "Processing new data", 3, 2, 1))
-        on_batch(SimpleNamespace(batch_id=0, events=9, events_per_second=3.0, versions_behind=2))
+        on_batch(Batch(0, 9, 3.0, 3.0, versions_behind=2))
         return SimpleNamespace(events=9, batches=1, seconds=3.0, stopped=False)
 
     monkeypatch.setattr(jobs, "run", reconstruct)

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary
 from pipelines.cli import app
-from pipelines.commands import progress
+from pipelines.commands import log, progress
 from pipelines.commands.show import tables
 from pipelines.printable import file_name, printable, printable_lines
 from tests.unit.project.lakes import at, health, loss, sound, write
@@ -100,5 +100,6 @@ def test_progress_and_log_lines(capsys):
     with progress.progress("ingest") as say:
         say(EVIL)
     assert capsys.readouterr().err == f"ingest: {SHOWN}\n"
-    record = logging.LogRecord("hwmark", logging.ERROR, "", 0, "%s", ("a\x1b[2J",), None)
-    assert progress._Plain("%(message)s").format(record) == "a\\x1b[2J"
+    log.set_style()
+    logging.getLogger("hwmark").error("%s", "a\x1b[2J")
+    assert capsys.readouterr().err == "a\\x1b[2J\n"

@@ -2,15 +2,18 @@
 
 import json
 from contextlib import nullcontext
+from datetime import UTC, datetime
 
 import pytest
 
 from pipelines.commands.exits import WRONG_USAGE, _one_line, _status
 from pipelines.lake.lake import Lake
 from pipelines.replication import Rules
+from pipelines.replication.rules import EDITION
 from pipelines.streaming.checkpoint import query
 from pipelines.streaming.checkpoint.offsets import RECORD
 from pipelines.streaming.checkpoint.query import Query, StateMismatch, UnfitSettings, open_query, record, recorded
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.tables import create_tables
 from schemas import replication_events
 
@@ -57,6 +60,17 @@ def test_a_record_without_a_version_is_read(lake):
     del found["hwmark"]
     lake.write_durably(RECORD, json.dumps(found).encode())
     assert recorded(lake).query_id == "q"
+
+
+def test_a_lake_says_up_to_when_an_earlier_edition_of_the_rules_judged_it(lake, monkeypatch):
+    begun(lake)
+    monkeypatch.setattr(query, "_begun", lambda *_: True)
+    monkeypatch.setattr(query, "presents", lambda _: {"prod": datetime(2026, 9, 1, tzinfo=UTC)})
+    assert open_query(lake, Rules(), None, 2, "arrow", rebuild=False).edition == EDITION
+    assert reconstruction(lake).older == {"prod": datetime(2026, 9, 1, tzinfo=UTC)}
+    monkeypatch.setattr(query, "presents", lambda _: {"prod": datetime(2026, 9, 2, tzinfo=UTC)})
+    assert open_query(lake, Rules(), None, 2, "arrow", rebuild=False).older == {"prod": "2026-09-01T00:00:00+00:00"}
+    assert open_query(lake, Rules(), None, 2, "arrow", rebuild=True).older == {}
 
 
 @pytest.mark.parametrize(

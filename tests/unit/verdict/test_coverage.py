@@ -72,6 +72,13 @@ def test_what_could_not_be_seen_leaves_a_loss_not_excluded(of_broker_2, words):
     assert words in text
 
 
+def test_rows_of_an_earlier_hwmark_are_not_calm_until_they_are_judged_anew():
+    text = told(WHOLE, older=at(-30))
+    assert text.startswith("a loss is not excluded")
+    assert "judged by an earlier hwmark until 2026-09-01 11:30:00 UTC: `hwmark run --rebuild` judges it anew" in text
+    assert told(WHOLE, older=at(-200)).startswith("no loss is known")
+
+
 def test_a_broker_that_is_known_to_be_down_starts_nothing():
     assert told([(at(-120), at(-30))], down={2: at(-30)}).startswith("no loss is known")
     assert told([(at(-120), at(-30))], down={2: at(-50)}).startswith("a loss is not excluded")  # it was back since
