@@ -363,6 +363,47 @@ def test_a_hw_behind_a_time_of_which_no_log_tells_may_be_one_of_a_later_term(tol
     assert any("'critical'" in row for row in found["hw_regressions"]) == told
 
 
+def test_an_isr_that_a_reader_tells_first_after_it_came_back_counts_in_the_term():
+    """202611270539: it was of no lane, and in one batch with the first row that shows the broker leading of that."""
+    log, again = Source().append(0, 1), Source(source_epoch=1).isr(26, [1, 3], 1)
+    found = reconstruct([log.rows, again.rows, again.hw(321, 0).rows[1:]])
+    assert_read_the_same([*log.rows, *again.rows[:1]], again.rows[1:])
+    assert any("('isr', [1, 3])" in row and "('kind', 'advance')" in row for row in found["partition_hw"])
+
+
+@pytest.mark.parametrize("broker", [2, 3])
+def test_rows_before_the_first_that_shows_its_broker_leading_end_no_term(broker):
+    """202611274606: broker 2 followed, in the log of which broker 3, who led, was named later."""
+    log, other = Source("broker-3/replication.log").leader(5, 1, 0, 0, [1, 3]), Source("broker-2/replication.log")
+    other.follower(7, 1, 0, 0, 3).event(70_005, "isr_proposed", broker_id=broker, isr=[1, 2])
+    first = [*log.rows, *other.rows[:1]]
+    assert_read_the_same(first, [other.rows[1], *log.on(topic="orders").leader(70_005, 0, 0, 0, [3]).rows[1:]])
+
+
+def test_one_number_on_two_partitions_is_that_of_two_rows_in_quarantine_too():
+    """202611278833: the second was taken for a repeat of the first."""
+    one, other = Source().on(partition=1).event(0, "follower"), Source().event(0, "follower")
+    assert_read_the_same(one.rows, other.rows)
+    assert_read_the_same(one.rows, [*one.rows, *other.rows], other.rows)
+
+
+def test_a_row_of_the_moment_up_to_which_others_are_decided_is_not_late():
+    """202611277235: a watcher's first row, of a broker whose log had told of that moment before."""
+    log, watcher = Source().leader(300, 0, 0, 0, [1, 2, 3]).progress(70_606), Watched(3)
+    others = [
+        Source("broker-2/replication.log").progress(0).progress(71_401),
+        controller().progress(0).progress(71_401),
+    ]
+    first = [*log.rows, *(row for source in others for row in source.rows)]
+    assert_read_the_same(first, watcher.seen(70_606, 1, 0, isr=[1, 2, 3], partition_epoch=1).rows)
+
+
+def test_a_row_of_the_moment_of_the_first_one_behind_a_gap_stands_before_it():
+    """202611280046: its report was exact where it was read before the gap was known, else nothing but a witness."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).hw(1, 0).skip().append(1, 0).progress(6001)
+    assert_read_the_same(log.rows[:3], log.rows[3:])
+
+
 # What docs/architecture.md names as not kept.
 
 

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.batch.gaps import GapRows, gap_row, source_gap
 from pipelines.replication.batch.quarantine import canonical
+from pipelines.replication.batch.read import REJECTED
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
@@ -21,6 +22,7 @@ from schemas.event_types import RACK
 from schemas.replication_events import DRAIN, WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
+_PLACE = ("cluster", "source_id", "source_epoch", "topic", "partition", "seq")
 _APPLIED = pa.array(["broker_state", "config", "lost", "unread"])
 
 
@@ -48,20 +50,37 @@ def first_seen(state: State, rows: pa.Table) -> tuple[pa.Table, I64]:
 
 def first_rejected(state: State, rejected: pa.Table) -> pa.Table:
     """Rejected rows without repeats, as far as they have a number. Called before the sources advance."""
-    seen, keep = set[bytes](), []
+    seen, keep, waiting = set[bytes](), [], _waiting_rejected(state)
     keys = rejected.select(["cluster", "source_id", "source_epoch", "source_seq"]).to_pylist()
+    places = rejected.select(_PLACE).to_pylist()
     dated = rejected["ts"].is_valid().to_pylist()
     for k, key in enumerate(keys):
         cluster, source_id, epoch, number = key.values()
         if not dated[k] or None in key.values() or min(epoch, number) < 0 or source_id == DRAIN:
             keep.append(k)
         elif (
-            not state.sources.received((cluster, source_id, epoch), number)
+            not (state.sources.received((cluster, source_id, epoch), number) and _was_read(state, places[k], waiting))
             and (row := canonical(rejected, k)) not in seen
         ):
             seen.add(row)
             keep.append(k)
     return rejected if len(keep) == len(keys) else rejected.take(pa.array(keep, pa.int64()))
+
+
+def _waiting_rejected(state: State) -> set[tuple[Any, ...]]:
+    """Return _PLACE of the rejected rows that wait."""
+    rows = state.waiting.filter(pc.equal(state.waiting["event_type"], REJECTED)).select(_PLACE)
+    return {tuple(row.values()) for row in rows.to_pylist()}
+
+
+def _was_read(state: State, place: dict[str, Any], waiting: set[tuple[Any, ...]]) -> bool:
+    """Whether a row with this number of its partition was read or waits: one key on two partitions is two rows."""
+    cluster, source_id, epoch, topic, partition, number = place.values()
+    if topic is None or partition is None or partition < 0 or number is None or tuple(place.values()) in waiting:
+        return True
+    key = state.partition_keys.find(state.topics.find(cluster, topic) << 32 | partition)
+    of_source = state.series["source"] == state.source_names.find(cluster, source_id, epoch)
+    return bool((number < state.series["next_seq"][of_source & (state.series["partition"] == key)]).any())
 
 
 def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[Gap], settled: dict[str, int]) -> None:

@@ -50,7 +50,7 @@ def mark_copies(state: State, batch: Batch, readable: RareLines) -> None:
     """
     rows, lines = readable
     at = batch.rare[rows]
-    in_lane = state.series["lane"][batch.series[at]] >= 0
+    in_lane = _in_lane(state, batch, at)
     known = state.lines_read.data[: state.lines_read.count]
     both = np.concatenate([known, lines])
     keys, sources = _keys(both), both[:, AT.source]
@@ -88,12 +88,19 @@ def _to_keep(state: State, batch: Batch, readable: RareLines, consumed: npt.NDAr
 
 
 def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
-    """Which rare rows belong to a series without a lane, while their broker has one in their partition."""
-    series = batch.series[batch.rare[rows]]
-    bypassed: npt.NDArray[np.bool_] = state.series["lane"][series] < 0
+    """Which rare rows are read without a lane, while their broker has one in their partition."""
+    series, bypassed = batch.series[batch.rare[rows]], ~_in_lane(state, batch, batch.rare[rows])
     places = zip(state.series["partition"][series[bypassed]], batch.columns.broker[rows[bypassed]], strict=True)
     bypassed[bypassed] = [state.lane_of(int(partition), int(broker)) >= 0 for partition, broker in places]
     return bypassed
+
+
+def _in_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
+    """Which of these rows the lanes of their series read."""
+    series = batch.series[rows]
+    lane, leads_from = (state.series[name][series] for name in ("lane", "leads_from"))
+    in_lane: npt.NDArray[np.bool_] = (lane >= 0) & (batch.int64("seq", rows) >= leads_from)
+    return in_lane
 
 
 def _readable(batch: Batch) -> I64:

@@ -139,14 +139,14 @@ def _filling_lost_numbers(state: State, batch: Batch) -> I64:
 
 
 def _behind_decisions(state: State, batch: Batch, late_until: I64) -> I64:
-    """New rows, not after what was decided, of sources whose low watermark was behind that."""
+    """New rows, before the time up to which all was decided, of sources whose low watermark was behind that."""
     if late_until.max(initial=-1) < 0:
         return np.empty(0, dtype=np.int64)
     accepted = batch.accepted
     packed = accepted.rows[: accepted.bounds[-1]]
     row, series = packed[:, PACKED.row], np.repeat(accepted.series, np.diff(accepted.bounds))
     ts = packed[:, PACKED.ts]
-    behind = (ts >= FIRST_US) & (ts <= late_until[state.series["source"][series]])
+    behind = (ts >= FIRST_US) & (ts < late_until[state.series["source"][series]])
     rows = np.sort(row[behind & (accepted.dropped[row] == 0) & (row >= batch.waited)])
     return rows[_first_arrivals(batch, rows)] if len(rows) else rows
 

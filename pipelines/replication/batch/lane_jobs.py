@@ -88,27 +88,27 @@ def _with_rows(state: State, accepted: Accepted) -> tuple[_Stretches, int]:
     A lane that one source reports reads that source's rows as they stand. Those of several sources are merged in
     canonical order into the room behind all others.
     """
-    lane = state.series["lane"][accepted.series]
+    lane, begins = state.series["lane"][accepted.series], accepted.lane_start(state.series.data)
     led = np.flatnonzero(lane >= 0)
     by_lane = led[np.argsort(lane[led], kind="stable")]
     lanes, first, size = np.unique(lane[by_lane], return_index=True, return_counts=True)
-    start, end = accepted.start[by_lane[first]], accepted.end[by_lane[first]]
+    start, end = begins[by_lane[first]], accepted.end[by_lane[first]]
     at = int(accepted.bounds[-1])
     for k in np.flatnonzero(size > 1):
-        merged = _merged(state, accepted, by_lane[first[k] : first[k] + size[k]])
+        merged = _merged(state, accepted, begins, by_lane[first[k] : first[k] + size[k]])
         start[k], end[k] = at, at + len(merged)
         accepted.rows[start[k] : end[k]] = merged
         at += len(merged)
     return _Stretches(lanes.astype(np.int32), start, end), at
 
 
-def _merged(state: State, accepted: Accepted, series: I64) -> Records:
-    """The rows of several series by (running maximum of time within the source, source, number).
+def _merged(state: State, accepted: Accepted, begins: I64, series: I64) -> Records:
+    """The rows of several series that their lane reads, by (running maximum of time within the source, source, number).
 
     Only those before the first row that waits behind a gap in one of the series: its own rows come first.
     """
     names = [state.source_names.all[state.series["source"][accepted.series[k]]] for k in series]
-    parts = [accepted.rows[accepted.start[k] : accepted.end[k]] for k in series]
+    parts = [accepted.rows[begins[k] : accepted.end[k]] for k in series]
     clock = np.concatenate([np.maximum.accumulate(part[:, PACKED.ts]) for part in parts])
     rank = np.repeat([sorted(names).index(name) for name in names], [len(part) for part in parts])
     together = np.concatenate(parts)

@@ -25,7 +25,7 @@ _LEADS[[CODE[n] for n in ("leader", "append", "fetch", "replica_leo", "isr_propo
 HW = CODE["hw"]
 SOURCE_MINUTES = record_layout(since=NEVER, broker=0, number=0)
 """By source the minute of its last row, in microseconds, the broker in it, and the number of the two."""
-MINUTE = SOURCE_MINUTES.at
+MINUTE, AT = SOURCE_MINUTES.at, SERIES.at
 
 Index = tuple[I64, int, I64, int]
 """The table of a hash index: see Keys.table."""
@@ -68,8 +68,9 @@ class Numbering:
         self.stat = np.empty(count, dtype=np.int32)
         self.rare: list[I64] = []
         self._minutes = Arrays(SOURCE_MINUTES, count=len(rows.names))
+        self._known = state.series.count
         self._with_lane = 0
-        """All series below this number have a lane."""
+        """All series below this number have a lane, from a row on that has been read."""
         sources = [state.source_names.number(*name) for name in rows.names]
         clusters = [state.clusters.number(name[0]) for name in rows.names]
         self._sources, self._clusters = (np.array(numbers, dtype=np.int32) for numbers in (sources, clusters))
@@ -87,6 +88,18 @@ class Numbering:
         self.rare.append(rows.first + _write_kinds(codes, kind_of_code, series, kind))
         if self._with_lane < self.state.series.count and _give_lanes(self.state, rows, kind, series):
             self._with_lane = self.state.series.count
+
+    def inherit_lanes(self) -> None:
+        """Give new series of a later incarnation of a source the lane that an earlier one has, from their first row on:
+        which rows a leader tells first after its reader came back, chance decides."""
+        series, names, known = self.state.series, self.state.source_names.all, self._known
+        for name, source in sorted((names[k], k) for k in set(series["source"][known:].tolist()) if names[k][2]):
+            earlier = [k for k, other in enumerate(names) if other[:2] == name[:2] and other[2] < name[2]]
+            at = np.flatnonzero(np.isin(series["source"], earlier) & (series["lane"] >= 0))
+            lanes = dict(zip(series["partition"][at].tolist(), series["lane"][at].tolist(), strict=True))
+            for k in (known + np.flatnonzero(series["source"][known:] == source)).tolist() if lanes else ():
+                if (lane := lanes.get(int(series["partition"][k]))) is not None:
+                    series["lane"][k], series["leads_from"][k] = lane, 0
 
     def _number_series(self, rows: RowSlice, source: I32, series: I32) -> None:
         state, keys, partition = self.state, self.state.series_keys, rows.int32("partition")
@@ -237,12 +250,14 @@ def _first_rows(series: I32, seq: I64, known: int, count: int) -> I64:
 def _first_leading(
     series: I32, seq: I64, kind: I8, broker: I32, leader: I32, leader_valid: Bits, state: Records, rows: I64
 ) -> bool:  # fmt: skip
-    """Writes, per series without a lane, its first row, by number, that shows its broker leading; whether there is
-    one."""
+    """Writes, per series, its first row, by number, that shows its broker leading, where it has no lane or one from a
+    later row on; whether there is one."""
     found = False
     for row in range(len(series)):
-        s = series[row]
-        if s >= 0 and state[s, SERIES.at.lane] < 0 and (rows[s] < 0 or seq[row] < seq[rows[s]]):
+        s, number = series[row], seq[row]
+        if s < 0 or (state[s, AT.lane] >= 0 and number >= state[s, AT.leads_from]):
+            continue
+        if number >= state[s, AT.next_seq] and (rows[s] < 0 or number < seq[rows[s]]):
             own = kind[row] == HW and leader[row] == broker[row] and (leader_valid[row >> 3] >> (row & 7)) & 1
             if own or _LEADS[kind[row]]:
                 rows[s] = row
@@ -251,8 +266,8 @@ def _first_leading(
 
 
 def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
-    """Gives a lane to series that show their broker leading for the first time; whether all had one before."""
-    if (state.series["lane"] >= 0).all():
+    """Gives a lane to series that show their broker leading for the first time; whether all had one that it reads."""
+    if ((state.series["lane"] >= 0) & (state.series["leads_from"] <= state.series["next_seq"])).all():
         return True
     first, brokers = np.full(state.series.count, -1, dtype=np.int64), rows.int32("broker_id")
     leader = rows.int32("leader_id"), rows.valid("leader_id")
@@ -264,7 +279,7 @@ def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
     partition, broker = state.series["partition"][which].astype(np.int64), brokers[first[which]]
     known = state.lane_keys.count
     lane = state.lane_keys.number((partition << 32) | (broker.astype(np.int64) & 0xFFFFFFFF))
-    state.series["lane"][which] = lane
+    state.series["lane"][which], state.series["leads_from"][which] = lane, rows.int64("seq")[first[which]]
     state.lanes.grow(state.lane_keys.count)
     state.replicas.grow(state.lane_keys.count)
     topic = state.partition_keys.keys[partition] >> 32

@@ -169,6 +169,7 @@ def number_rows(state: State, intake: Intake, limits: Callable[[], GapLimits]) -
     events, numbering = rows.events, Numbering(state, rows)
     for part, source in zip(rows.slices, rows.source_of, strict=True):
         numbering.add(part, source)
+    numbering.inherit_lanes()
     rare = np.concatenate([np.empty(0, dtype=np.int64), *numbering.rare])
     accepted = _accept(state, rows.slices, numbering, limits())
     rare_events = take_rows(events, rare)

@@ -86,7 +86,7 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
     advance_series(accepted, consumed, state.series.data)
     marked = np.flatnonzero(marks > CONSUMED)
     by_followers = marked[marks[marked] & OF_FOLLOWER != 0]
-    follower = np.concatenate([by_followers, unled[_kinds(packed[unled]) == CODE["hw"]]])
+    follower = np.concatenate([unled[_kinds(packed[unled]) == CODE["hw"]], by_followers])  # as numbered in each series
     back = marked[marks[marked] & MOVED_BACK != 0]
     return TermResults(
         marks=(packed[marked, PACKED.row], marks[marked]),
@@ -151,9 +151,9 @@ def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I
     A watcher's rows wait until every source of the cluster has reported up to them: the answers of several brokers
     make one fact.
     """
-    series = np.flatnonzero(state.series["lane"][accepted.series] < 0)
-    start = accepted.start[series]
-    size = accepted.end[series] - start
+    unled = accepted.lane_start(state.series.data) - accepted.start
+    series = np.flatnonzero((unled > 0) | (state.series["lane"][accepted.series] < 0))
+    start, size = accepted.start[series], unled[series]
     of = np.repeat(np.arange(len(series)), size)
     rows: I64 = start[of] + np.arange(len(of)) - (np.cumsum(size) - size)[of]
     watched = state.watched_series()

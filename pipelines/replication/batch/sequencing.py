@@ -90,6 +90,10 @@ class Accepted(NamedTuple):
     def start(self) -> I64:
         return self.bounds[:-1]
 
+    def lane_start(self, state: Records) -> I64:
+        """Where the rows begin that the lane of each series reads: behind all that are readable if it has none."""
+        return _lane_start(self.rows, self.series, self.bounds, self.end, state)
+
     @property
     def all_readable(self) -> bool:
         """Whether every row may be read."""
@@ -152,6 +156,17 @@ def accept(
             expected = seq + 1
             last = row
     return end, latest, conflicts[:conflict_count], gaps[:gap_count]
+
+
+@compiled
+def _lane_start(rows: Records, series: I32, bounds: I64, end: I64, state: Records) -> I64:
+    start = end.copy()
+    for k in range(len(series)):
+        if state[series[k], AT.lane] >= 0:
+            start[k] = bounds[k]
+            while start[k] < end[k] and rows[start[k], PACKED.seq] < state[series[k], AT.leads_from]:
+                start[k] += 1
+    return start
 
 
 @compiled

@@ -311,7 +311,8 @@ class Sources:
                 if not everything and (source.doubtful or since < 0 or newest - since < self.grace_us):
                     break
                 if since >= 0:
-                    found.append(Gap(source, "gap", source.next_seq, seq_from - 1, since))
+                    behind = max(since, source.low_watermark + 1)  # rows of that moment before it may be final already
+                    found.append(Gap(source, "gap", source.next_seq, seq_from - 1, behind))
                 source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
                 found += self._join_runs(source)

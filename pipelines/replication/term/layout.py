@@ -267,6 +267,7 @@ SERIES = record_layout(
     source=-1,
     broker=-1,
     lane=-1,
+    leads_from=0,
     next_seq=0,
     last_ts=NULL,
     follower_hw=NULL,
@@ -275,8 +276,10 @@ SERIES = record_layout(
     clock_offset_min=-NEVER,
     clock_offset=0,
 )
-"""One source's rows of one partition. Its clock is ahead of the controller's by `clock_offset_min` to
-`clock_offset_max`; `clock_offset`: by how much at least, once these exclude that it is right."""
+"""One source's rows of one partition. Its `lane` reads those from number `leads_from` on, the first that shows its
+broker leading; rows before are for histories alone, whether they come together with it or not. Its clock is ahead of
+the controller's by `clock_offset_min` to `clock_offset_max`; `clock_offset`: by how much at least, once these exclude
+that it is right."""
 
 PARTITIONS = record_layout(
     leader_id=NULL32,
