@@ -17,7 +17,7 @@ from pipelines.replication.kafka_versions import reported_rules
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, STARTS
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
-from pipelines.replication.telemetry.sources import Gap
+from pipelines.replication.telemetry.source import Gap
 from schemas.event_types import RACK
 from schemas.replication_events import DRAIN, WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD

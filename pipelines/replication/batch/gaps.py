@@ -20,7 +20,8 @@ from pipelines.replication.events.row_rules import FIRST_US, LAST_US
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.sources import RESTARTED_NUMBERS, Gap
+from pipelines.replication.telemetry.source import Gap
+from pipelines.replication.telemetry.sources import RESTARTED_NUMBERS
 from schemas.replication_events import WATCHER
 
 

@@ -49,7 +49,8 @@ from pipelines.replication.telemetry.closings import Held, hold, joined
 from pipelines.replication.telemetry.coverage import KEY_COLUMNS, SourcedRows, coverage_of_rows
 from pipelines.replication.telemetry.coverage import coverage as coverage_of
 from pipelines.replication.telemetry.evidence import find_evidence
-from pipelines.replication.telemetry.sources import Decided, Gap
+from pipelines.replication.telemetry.source import Gap
+from pipelines.replication.telemetry.sources import Decided
 from schemas.replication_events import DRAIN
 
 

@@ -18,7 +18,7 @@ from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.rules import Rules
 from pipelines.replication.state.state import State
-from pipelines.replication.telemetry.sources import Source
+from pipelines.replication.telemetry.source import Source
 from pipelines.replication.term.layout import IDLE
 from schemas.levels import POLLED
 

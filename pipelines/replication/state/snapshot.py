@@ -27,7 +27,8 @@ from pipelines.replication.samples import partitions
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.closings import Closings, Held
-from pipelines.replication.telemetry.sources import Source, Sources
+from pipelines.replication.telemetry.source import Source
+from pipelines.replication.telemetry.sources import Sources
 from pipelines.replication.term.layout import EARLIER, HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
 
 MAGIC, VERSION = b"hwmark-state", 8

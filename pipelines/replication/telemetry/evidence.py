@@ -21,7 +21,8 @@ from schemas.coverage import by_level
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
 if TYPE_CHECKING:
-    from pipelines.replication.telemetry.sources import Source, Sources
+    from pipelines.replication.telemetry.source import Source
+    from pipelines.replication.telemetry.sources import Sources
 
 MINUTE_US = 60_000_000
 _READ = pa.array(["progress", "lost", "unread"])

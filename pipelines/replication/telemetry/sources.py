@@ -6,112 +6,22 @@ missing telemetry, and its low watermark is the largest time before its first ho
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import dataclass
 
 import pyarrow as pa
-from msgspec import Struct, field
 
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
-from pipelines.replication.telemetry.evidence import Evidence
+from pipelines.replication.telemetry.source import Gap, Run, Source
 from schemas.replication_events import DRAIN
 
 RESTARTED_NUMBERS = "source_seq starts anew inside a source_epoch: its rows are taken for repeats"
-
-Run = tuple[int, int, int, int]
-"""A row of COVERAGE: (seq_from, seq_to, since, largest time)"""
-Stretch = tuple[int, int, bool]
-"""(first time, largest time, whether no row is missing between it and the stretch before)"""
 
 
 def _earlier_start(runs: list[Run], since: int) -> int:
     """Where a run of the same source begins that lies far before `since`; else `since`. A source without a low
     watermark has nothing else to measure a jump of its clock against."""
     return min((run[2] for run in runs if 0 <= run[2] < since - CLOCK_JUMP_US), default=since)
-
-
-class Source(Struct):
-    """One incarnation of a telemetry writer. Times in microseconds, -1 where there is none yet."""
-
-    cluster: str
-    source_id: str
-    source_epoch: int
-    first_ts: int = -1
-    """The time of its first row."""
-    low_watermark: int = -1
-    """Up to here its events are complete."""
-    latest: int = -1
-    """The largest time of its rows, those behind a hole included, those with a wrong clock not."""
-    next_seq: int = 0
-    pending_runs: list[Run] = field(default_factory=list)
-    """Runs behind a hole."""
-    lost: list[tuple[int, int]] = field(default_factory=list)
-    """Numbers declared lost: a row with one of them is late, not a repeat."""
-    clock_since: int | None = None
-    """The first time of the stretch in which its clock is ahead of all others, while that lasts."""
-    open_since: int | None = None
-    """The largest time that any other source had told when that stretch came."""
-    superseded: bool = False
-    """A later incarnation has begun: no more rows are expected."""
-    told: list[Stretch] = field(default_factory=list)
-    """Its stretches without a silence of a minute, in the order of their numbers; old ones that go on are one."""
-    declared: list[int] = field(default_factory=list)
-    """When it declared that rows before are missing."""
-    doubtful: bool = False
-    """Its first rows lie far ahead of all other sources: it counts for nothing until it or they show who is right."""
-
-    evidence: Evidence | None = None
-    """Kinds of evidence that it could have shown, kept in the bucket that owns it."""
-
-    def restarts_numbers(self, seq: int, ts: int) -> bool:
-        """Whether a number comes again with a time after all rows before: a repeat has the time of its original."""
-        return seq < self.next_seq and ts > self.latest >= 0
-
-    def tell(self, seq_from: int, since: int, largest: int) -> None:
-        """Adds a run of rows to its stretches."""
-        goes_on = not any(last + 1 == seq_from for _, last in self.lost[-1:])
-        if self.told and goes_on and since <= self.told[-1][1] + CLOCK_JUMP_US:
-            begins, ends, goes_on = self.told.pop()
-            since, largest = begins, max(ends, largest)
-        self.told.append((since, largest, goes_on))
-
-    def tells(self, since: int, until: int, as_of: int) -> bool:
-        """Whether its rows go on from `since` to `until` without a missing one, of those up to `as_of`, which is later
-        by a minute at least: the times within a stretch are not known."""
-        after = bisect_right(self.declared, since)
-        if after < len(self.declared) and self.declared[after] <= until + CLOCK_JUMP_US:
-            return False
-        begins = NEVER
-        for first, last, goes_on in [*self.told, *((run[2], run[3], False) for run in sorted(self.pending_runs))]:
-            begins = begins if goes_on and begins < NEVER else first
-            if first <= as_of and begins <= since and last >= until:
-                return True
-        return False
-
-    def declare_lost(self, ts: int) -> None:
-        """Notes that it declared then that rows before are missing."""
-        at = bisect_right(self.declared, ts)
-        if not at or self.declared[at - 1] != ts:
-            self.declared.insert(at, ts)
-
-    def forget(self, before: int) -> None:
-        """Joins stretches of which nobody asks as of a time between them."""
-        while len(self.told) > 1 and self.told[1][2] and self.told[1][0] <= before:
-            begins, _, goes_on = self.told.pop(0)
-            self.told[0] = begins, self.told[0][1], goes_on
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A finding about a source's own numbers or clock, for silver/telemetry_gaps."""
-
-    source: Source
-    kind: str
-    seq_from: int
-    seq_to: int
-    ts: int
-    detail: str | None = None
 
 
 @dataclass(frozen=True)
