@@ -16,6 +16,11 @@ def printable(text: str) -> str:
     return _HARMFUL.sub(_escaped, text)
 
 
+def spreadsheet_text(text: str) -> str:
+    """The same for a cell of CSV: an apostrophe before what a spreadsheet would run makes it text."""
+    return f"'{printable(text)}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else printable(text)
+
+
 def printable_lines(text: str) -> str:
     """The same for a text of several lines, which stay."""
     return "\n".join(map(printable, text.split("\n")))

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 
 from pipelines.charts.style import Spec
 from pipelines.charts.svg import svg
+from pipelines.printable import spreadsheet_text
 from pipelines.verdict.known import UnknownNameError
 from pipelines.web.answers import broker, incident, incidents, overview, partition, partitions, quality, topic
 from pipelines.web.answers.broker import BrokerAnswer, Brokers
@@ -69,12 +70,16 @@ for _view in VIEWS:
     _add(_view)
 
 
+def _cell(text: str) -> str:
+    return '"{}"'.format(spreadsheet_text(text).replace('"', '""'))
+
+
 @router.get("/incident.csv", include_in_schema=False)
 def get_partitions(reader: Source, asked: Question) -> Response:
     """The partitions of an incident, all of them, as CSV."""
     found = incident.incident_view(reader, asked, every=True).partitions
     lines = [",".join(field.name for field in fields(incident.Affected))]
-    lines += [",".join(f'"{value}"' for value in vars(one).values()) for one in found]
+    lines += [",".join(_cell(str(value)) for value in vars(one).values()) for one in found]
     return Response("\n".join([*lines, ""]), media_type="text/csv; charset=utf-8", headers=NOT_STORED)
 
 

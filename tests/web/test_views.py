@@ -1,15 +1,19 @@
 """Every view: what it shows, that it says what `show` says, and that the page and the JSON are one answer."""
 
+import csv
 import json
 import re
 from datetime import datetime
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner
 
 from pipelines.alerting.rules import RULES
 from pipelines.cli import app
+from pipelines.web import api
+from pipelines.web.answers.incident import Affected
 from pipelines.web.runbook import steps
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 from tests.web.lakes import ALERT, ANSWERS, BROKER, INCIDENT, NOW, PAGES, TOPIC, WHERE, alert, incident
@@ -377,6 +381,13 @@ def test_an_incident_is_as_it_was_at_the_end_of_the_time_asked_for_and_has_its_p
         "topic,partition,state,lost,proof,owner",
         '"clicks","0","OK","120..299","proven",""',
     ]
+
+
+def test_a_cell_of_an_incident_that_a_spreadsheet_would_run_is_text_and_a_quote_stays_one(lake, monkeypatch):
+    affected = Affected("-orders", 3, "=1+1", "0..2", "proven", 'the "blue" team')
+    monkeypatch.setattr(api.incident, "incident_view", lambda *_, every: SimpleNamespace(partitions=[affected]))
+    (row,) = csv.reader([api.get_partitions(None, None).body.decode().splitlines()[1]])
+    assert row == ["'-orders", "3", "'=1+1", "0..2", "proven", 'the "blue" team']
 
 
 def test_every_runbook_has_a_first_step_and_what_not_to_do():

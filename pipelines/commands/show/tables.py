@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.commands.progress import terminal_width
-from pipelines.printable import printable
+from pipelines.printable import printable, spreadsheet_text
 
 
 def fitted_table(columns: Mapping[str, Sequence[str]], width: int) -> str:
@@ -53,8 +53,6 @@ LEAST = (
 FOLDED = ("summary", "text")
 """Sentences, which go on below themselves; of anything else a row is one line."""
 APART = 2
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How text begins that a spreadsheet would run; an apostrophe before it makes it text."""
 NARROWEST = 24
 """Columns of the terminal between two columns of a table, and the fewest of a sentence."""
 
@@ -158,7 +156,7 @@ def _field(value: Any) -> Any:
     if isinstance(value, list | dict):
         return json.dumps(_plain(value))
     if isinstance(value, str):
-        return f"'{printable(value)}" if value.startswith(_FORMULA) else printable(value)
+        return spreadsheet_text(value)
     return value
 
 
