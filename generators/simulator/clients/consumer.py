@@ -28,22 +28,18 @@ class Consumer:
     """One consumer of one partition. `processed` has what all its processes have processed, in order.
 
     `nearest`: the follower that it fetches from instead of the leader (KIP-392), whose own HW bounds what it sees.
-    `commits_first`: it commits before it processes (at most once), else after (at least once). `reset` is
-    auto.offset.reset: where it continues when its position is not in the log, `earliest` or `latest`.
+    `commits_first`: it commits before it processes (at most once), else after (at least once). When its position is
+    not in the log it continues at the start (auto.offset.reset=earliest).
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, partition: int, commits_first: bool = False, reset: str = "earliest",
-        nearest: int | None = None,
-    ) -> None:  # fmt: skip
-        if reset not in ("earliest", "latest"):
-            raise ValueError(f"reset={reset!r}: give 'earliest' or 'latest'")
+        self, cluster: Cluster, topic: str, partition: int, commits_first: bool = False, nearest: int | None = None
+    ) -> None:
         self.processed: list[Record] = []
         self.position = self.committed = 0
         self._cluster = cluster
         self._place = topic, partition
         self._commits_first = commits_first
-        self._reset = reset
         self.nearest = nearest
 
     def poll(self, most: int = 500) -> list[Record]:
@@ -53,7 +49,7 @@ class Consumer:
             return []
         replica = self._cluster.replica(*self._place, leader if self.nearest is None else self.nearest)
         if not replica.log.start <= self.position <= replica.log.leo:
-            self.position = replica.log.start if self._reset == "earliest" else replica.hw
+            self.position = replica.log.start
         found = [r for r in records(replica.log.read(self.position, most)) if r.offset < replica.hw][:most]
         self.position += len(found)
         return found

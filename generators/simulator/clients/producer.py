@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from generators.simulator.cluster.event_queue import EventQueue
 from generators.simulator.cluster.leader_partition import Produced
 from generators.simulator.cluster.log import Batch
-from generators.simulator.cluster.producer_state import NO_PRODUCER, REMEMBERED, sequence_after
-from generators.simulator.cluster.settings import MS, Settings
+from generators.simulator.cluster.producer_state import NO_PRODUCER, sequence_after
+from generators.simulator.cluster.settings import MS
+
+if TYPE_CHECKING:
+    from generators.simulator.cluster.simulation import Simulation
 
 RETRIABLE = frozenset(
     {
@@ -19,23 +21,6 @@ RETRIABLE = frozenset(
     }
 )  # fmt: skip
 """Errors after which the same batch is sent again."""
-
-
-class Cluster(Protocol):
-    """What a producer needs of a cluster: requests and time."""
-
-    settings: Settings
-    event_queue: EventQueue
-
-    def produce(
-        self,
-        topic: str,
-        partition: int,
-        count: int = 1,
-        acks: int = 1,
-        batch: Batch | None = None,
-        done: Callable[[Produced], None] | None = None,
-    ) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -49,12 +34,6 @@ class ProducerSettings:
     delivery_timeout_ms: int = 120_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
-
-    def __post_init__(self) -> None:
-        if self.acks not in (0, 1, -1):
-            raise ValueError(f"acks={self.acks}: give 0, 1 or -1 (all)")
-        if self.idempotence and (self.acks != -1 or self.retries == 0 or self.max_in_flight > REMEMBERED):
-            raise ValueError(f"idempotence wants acks=-1, retries and at most 5 in flight, not {self}")
 
 
 @dataclass(eq=False)
@@ -99,7 +78,7 @@ class Producer:
     """
 
     def __init__(
-        self, cluster: Cluster, topic: str, ids: Iterator[int], settings: ProducerSettings = ProducerSettings()
+        self, cluster: Simulation, topic: str, ids: Iterator[int], settings: ProducerSettings = ProducerSettings()
     ) -> None:
         self.cluster = cluster
         self.topic = topic

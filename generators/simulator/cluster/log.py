@@ -125,11 +125,6 @@ class ReplicaLog:
         floor = self.epochs[higher - 1][0] if higher else epoch
         return floor, self.epochs[higher][1]
 
-    def term_of(self, offset: int) -> int | None:
-        """The term that wrote the record at `offset`."""
-        at = bisect_right(self.runs, offset, key=lambda run: run.start) - 1
-        return self.runs[at].term if at >= 0 and offset < self.runs[at].end else None
-
     def parts_from(self, other: ReplicaLog, below: int) -> int:
         """The first offset below `below` where the two logs have different records, or `below`."""
         at = max(self.start, other.start)

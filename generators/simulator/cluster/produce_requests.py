@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.broker import Broker
@@ -29,12 +29,7 @@ class Request:
         self.open = True
         self.lost = False
         """The connection was closed before the broker had read it."""
-        self._coming: tuple[int, Produced, list[Run]] | None = None
-        """The answer on its way."""
-
-    @property
-    def unread(self) -> bool:
-        return self._coming is None
+        self.unread = True
 
     def arrived(self, broker: Broker, count: int, batch: Batch | None) -> None:
         if not self.lost:
@@ -52,13 +47,8 @@ class Request:
                 r._replace(end=min(r.end, produced.last + 1))
                 for r in log.read(produced.first, produced.last + 1 - produced.first)
             ]
-        self._coming = broker.id, produced, runs
-        self.clients.send(broker.id, False, self.received, *self._coming)
-
-    def hurry(self) -> None:
-        """Deliver an answer on its way now."""
-        if self._coming is not None:
-            self.received(*self._coming)
+        self.unread = False
+        self.clients.send(broker.id, False, self.received, broker.id, produced, runs)
 
     def received(self, leader: int, produced: Produced, runs: list[Run]) -> None:
         if not self.open:
@@ -112,11 +102,6 @@ class Clients:
     def _closed(self, leader: int, requests: list[Request]) -> None:
         for request in requests:
             request.received(leader, Produced("NETWORK_EXCEPTION"), [])
-
-    def hurry(self, keys: Set[Key]) -> None:
-        """Deliver answers on their way about these partitions now."""
-        for request in [r for requests in self._open.values() for r in requests if r.key in keys]:
-            request.hurry()
 
     def send(self, broker: int, outward: bool, action: Callable[..., Any], *arguments: Any) -> None:
         """Send a message on the connection with a broker: none overtakes another."""

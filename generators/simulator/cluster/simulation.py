@@ -53,6 +53,8 @@ class Simulation:
         self.network = Network(settings, self.event_queue, self.random)
         self.observers = list(observers)
         self._terms = 0
+        self.pipelined = False
+        """In a cluster that a script moves: a producer sends the next request before the last one is answered."""
         self.channel = Channel(self)
         self.clients = Clients(self)
         clocks = {
@@ -313,7 +315,7 @@ class Simulation:
     ) -> None:
         """A client's request to the broker it believes to lead; `done` is called once with the answer."""
         self.clients.produce((topic, partition), count, acks, batch, done)
-        if not self.settings.automatic:
+        if not (self.settings.automatic or self.pipelined):
             self.settle()
 
     @property

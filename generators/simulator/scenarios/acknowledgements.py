@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import count
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
-from generators.simulator.cluster.leader_partition import Produced
-from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Topic
 from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.scenarios.fixtures import KEY, PARTITION, TOPIC, dies, isr, leader, manual, returns, rounds
@@ -98,25 +95,6 @@ ELSEWHERE = 1
 MOVED = Topic(TOPIC, partitions=2, assignment=((2, 1), (1, 2)))
 
 
-class _Pipelined:
-    """A cluster as a producer has it that does not wait for one request before it sends the next."""
-
-    def __init__(self, cluster: Simulation) -> None:
-        self.settings, self.event_queue = cluster.settings, cluster.event_queue
-        self._clients = cluster.clients
-
-    def produce(
-        self,
-        topic: str,
-        partition: int,
-        count: int = 1,
-        acks: int = 1,
-        batch: Batch | None = None,
-        done: Callable[[Produced], None] | None = None,
-    ) -> None:
-        self._clients.produce((topic, partition), count, acks, batch, done)
-
-
 def a_closed_connection(narrative: Narrative) -> str:
     return "; ".join(_moved(narrative, name, settings) for name, settings in (("acks=0", NONE), ("acks=1", ONE))) + "."
 
@@ -127,7 +105,8 @@ def _moved(narrative: Narrative, name: str, settings: ProducerSettings) -> str:
     cluster.kill(2)
     cluster.expire(2)
     cluster.settle()
-    producer = Producer(_Pipelined(cluster), TOPIC, count(1000), settings)
+    cluster.pipelined = True
+    producer = Producer(cluster, TOPIC, count(1000), settings)
     for partition, value in ((PARTITION, "a"), (ELSEWHERE, "k")):
         producer.send(partition, value)
         cluster.settle()

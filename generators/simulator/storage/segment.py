@@ -11,14 +11,13 @@ from typing import NamedTuple
 class RecordBatch(NamedTuple):
     """One batch in the file: first and last offset, position and size in bytes.
 
-    `written` is its largest timestamp in ms; one that is not `valid` was torn by a crash (its checksum fails).
+    One that is not `valid` was torn by a crash (its checksum fails).
     """
 
     first: int
     last: int
     position: int
     size: int
-    written: int = 0
     valid: bool = True
 
 
@@ -62,14 +61,9 @@ class Segment:
         """The next offset to be written into it."""
         return self.batches[-1].last + 1 if self.batches else self.base
 
-    @property
-    def written(self) -> int:
-        """The largest timestamp in it."""
-        return max((batch.written for batch in self.batches), default=0)
-
-    def append(self, count: int, size: int, written: int = 0) -> None:
+    def append(self, count: int, size: int) -> None:
         """A batch of `count` records; every `index_interval` bytes one is entered into the index."""
-        batch = RecordBatch(self.end, self.end + count - 1, self.size, size, written)
+        batch = RecordBatch(self.end, self.end + count - 1, self.size, size)
         self._enter(batch)
         self.batches.append(batch)
 
@@ -81,11 +75,6 @@ class Segment:
         last = bisect_left(self.batches, offset, key=lambda batch: batch.last)
         scanned = tuple(batch.first for batch in self.batches[first : last + 1])
         return Lookup(self.log_file, entry, scanned, self.batches[last].position)
-
-    def truncate(self, offset: int) -> None:
-        """Keep the batches that end below `offset`: one that contains it is dropped (LogSegment.truncateTo)."""
-        self.batches = [batch for batch in self.batches if batch.last < offset]
-        self.index = [entry for entry in self.index if entry.offset < offset]
 
     def recover(self) -> bool:
         """Read up to the first invalid batch, truncate there and rebuild the index; returns whether it had to

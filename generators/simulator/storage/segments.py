@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
 from typing import NamedTuple
 
 from generators.simulator.cluster.log import ReplicaLog
@@ -22,8 +21,6 @@ class Recovery(NamedTuple):
     read: tuple[str, ...] = ()
     cut_at: int | None = None
     """The new log end, if an invalid batch was found there."""
-    removed: tuple[str, ...] = ()
-    """Files after that batch."""
 
 
 class SegmentedLog:
@@ -59,14 +56,14 @@ class SegmentedLog:
     def size(self) -> int:
         return sum(segment.size for segment in self.segments)
 
-    def append(self, count: int, size: int, written: int = 0) -> int:
-        """Append a batch of `count` records in `size` bytes, written at `written` ms; returns its first offset."""
+    def append(self, count: int, size: int) -> int:
+        """Append a batch of `count` records in `size` bytes; returns its first offset."""
         if size > self.segment_bytes:
             raise ValueError(f"a batch of {size} bytes does not fit into a segment of {self.segment_bytes}: split it")
         if self.segments[-1].size + size > self.segment_bytes:
             self.roll()
         first = self.end
-        self.segments[-1].append(count, size, written)
+        self.segments[-1].append(count, size)
         return first
 
     def roll(self) -> None:
@@ -83,32 +80,20 @@ class SegmentedLog:
     def _holding(self, offset: int) -> int:
         return bisect_right(self.segments, offset, key=lambda segment: segment.base) - 1
 
-    def truncate(self, offset: int) -> None:
-        """Truncate to `offset`, or to the start of the batch that contains it."""
-        del self.segments[max(1, self._holding(offset) + 1) :]
-        self.segments[-1].truncate(offset)
-        self.recovery_point = min(self.recovery_point, self.end)
-        self.checkpointed = min(self.checkpointed, self.end)
-
     # retention
 
-    def retain(self, hw: int, most_bytes: int | None = None, oldest: int | None = None) -> tuple[str, ...]:
-        """Delete whole segments from the oldest on: those over `most_bytes`, or last written before `oldest` ms.
+    def retain(self, hw: int, most_bytes: int) -> tuple[str, ...]:
+        """Delete whole segments from the oldest on while `most_bytes` are left.
 
         Segments with an offset at or above the HW stay (UnifiedLog.deletableSegments); the log start rises to the first
         segment left.
         """
-        removed = self._delete(hw, lambda segment: most_bytes is not None and self.size - segment.size >= most_bytes)
-        removed += self._delete(hw, lambda segment: oldest is not None and segment.written < oldest)
-        self.start = max(self.start, self.segments[0].base)
-        return removed
-
-    def _delete(self, hw: int, due: Callable[[Segment], bool]) -> tuple[str, ...]:
         removed: list[str] = []
-        while self.segments[0].batches and self.segments[0].end <= hw and due(self.segments[0]):
+        while (oldest := self.segments[0]).batches and oldest.end <= hw and self.size - oldest.size >= most_bytes:
             if len(self.segments) == 1:
                 self.roll()
             removed.append(self.segments.pop(0).log_file)
+        self.start = max(self.start, self.segments[0].base)
         return tuple(removed)
 
     # what is on disk
@@ -145,14 +130,12 @@ class SegmentedLog:
             self.recovery_point = self.end
             return Recovery(clean=True)
         read: list[str] = []
-        removed: tuple[str, ...] = ()
         cut_at = None
         for at in range(self._holding(self.checkpointed), len(self.segments)):
             read.append(self.segments[at].log_file)
             if self.segments[at].recover():
-                removed = tuple(segment.log_file for segment in self.segments[at + 1 :])
                 del self.segments[at + 1 :]
                 cut_at = self.end
                 break
         self.recovery_point = min(self.checkpointed, self.end)
-        return Recovery(False, tuple(read), cut_at, removed)
+        return Recovery(False, tuple(read), cut_at)

@@ -170,6 +170,11 @@ def _overlaps(ones: list[Run], others: list[Run]) -> Iterable[tuple[Run, Run]]:
             j += 1
 
 
+def term_at(log: ReplicaLog, offset: int) -> int | None:
+    """The term that wrote the record at `offset`."""
+    return next((run.term for run in log.runs if run.start <= offset < run.end), None)
+
+
 def nothing_acknowledged_is_lost(simulation: Simulation, key: Key) -> None:
     """Every record acknowledged is in the log of whoever leads now, unless it was deleted on purpose."""
     leader = simulation.leader(*key)
@@ -179,5 +184,5 @@ def nothing_acknowledged_is_lost(simulation: Simulation, key: Key) -> None:
     for run in simulation.acknowledged.get(key, []):
         for offset in (max(run.start, replica.log.start), run.end - 1):
             if replica.log.start <= offset < run.end:
-                found = replica.log.term_of(offset)
+                found = term_at(replica.log, offset)
                 assert found == run.term, f"{key}: {run} was acknowledged, leader {leader} has term {found} at {offset}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from generators.simulator.clients.consumer import Consumer, Record, records
 from generators.simulator.cluster.log import Batch, ReplicaLog, Run
 from generators.simulator.cluster.replica import Replica
@@ -63,11 +61,10 @@ def test_a_position_above_the_high_watermark_but_in_the_log_waits():
     assert (consumer.poll(), consumer.position) == ([], 9)
 
 
-@pytest.mark.parametrize(("reset", "read"), [("earliest", "cdef"), ("latest", "")])
-def test_a_position_that_retention_has_deleted_is_reset(reset, read):
+def test_a_position_that_retention_has_deleted_is_reset():
     led = Led()
     led.held.log.advance_start(2)
-    assert values(Consumer(led, "orders", 0, reset=reset).poll()) == read
+    assert values(Consumer(led, "orders", 0).poll()) == "cdef"
 
 
 def test_a_position_past_the_log_of_a_new_leader_is_reset():
@@ -108,8 +105,3 @@ def test_records_of_a_run_that_begins_within_its_batch_have_its_last_values():
 
 def test_records_without_a_batch_have_no_value():
     assert list(records([Run(3, 5, 0, 1)])) == [Record(3, None), Record(4, None)]
-
-
-def test_a_reset_that_kafka_does_not_know_is_refused():
-    with pytest.raises(ValueError, match="reset='none': give 'earliest' or 'latest'"):
-        Consumer(Led(), "orders", 0, reset="none")

@@ -13,7 +13,7 @@ from generators.simulator.cluster.settings import Settings
 from generators.simulator.cluster.simulation import Simulation
 from pipelines.commands.simulate.plan import Plan, plan
 from pipelines.settings import Simulate
-from tests.unit.simulator.invariants import Invariants, nothing_acknowledged_is_lost
+from tests.unit.simulator.invariants import Invariants, nothing_acknowledged_is_lost, term_at
 from tests.unit.simulator.random_runs import KINDS, LOSING, begin, command, loses_records, minimal, run_of, seeds
 
 
@@ -89,7 +89,7 @@ def test_a_leader_that_is_back_with_an_empty_disk_before_its_session_ends_loses_
         simulation.run(31)
         first = simulation.acknowledged["orders", 0][0]
         now = simulation.replica("orders", 0, simulation.leader("orders", 0)).log
-        acknowledged_and_kept[version] = leader, now.term_of(first.start) == first.term
+        acknowledged_and_kept[version] = leader, term_at(now, first.start) == first.term
     assert acknowledged_and_kept == {"3.9": (1, False), "4.1": (1, True)}
 
 

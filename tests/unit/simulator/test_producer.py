@@ -234,17 +234,3 @@ def test_in_a_cluster_moved_by_a_script_it_retries_on_request():
     producer.retry()
     leader.event_queue.drain()
     assert leader.stored() == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"acks": 2, "idempotence": False}, "acks=2: give 0, 1 or -1"),
-        ({"acks": 1}, "idempotence wants acks=-1"),
-        ({"retries": 0}, "idempotence wants acks=-1, retries"),
-        ({"max_in_flight": 6}, "at most 5 in flight"),
-    ],
-)
-def test_settings_that_contradict_each_other_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        ProducerSettings(**settings)

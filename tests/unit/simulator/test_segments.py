@@ -102,20 +102,6 @@ def test_a_replicas_log_is_laid_out_batch_by_batch():
     assert [(s.base, s.end) for s in log.segments] == [(0, 50), (50, 60)]
 
 
-def test_a_cut_takes_the_whole_batch_that_holds_the_offset_and_its_index_entry():
-    log = written(15)
-    log.truncate(75)
-    assert (log.end, files(log)) == (70, [file(0), file(50)])
-    assert indexes(log)[-1] == []
-    assert log.append(10, 100) == 70
-
-
-def test_a_cut_at_a_base_offset_leaves_that_segment_empty():
-    log = written(15)
-    log.truncate(50)
-    assert (log.end, files(log)) == (50, [file(0), file(50)])
-
-
 # retention
 
 
@@ -129,14 +115,6 @@ def test_retention_by_size_keeps_a_segment_without_which_too_little_were_left():
     log = written(18)
     assert log.retain(hw=180, most_bytes=1301) == ()
     assert log.retain(hw=180, most_bytes=1300) == (file(0),)
-
-
-def test_retention_by_time_looks_at_the_newest_record_of_a_segment():
-    log = SegmentedLog(segment_bytes=200)
-    for at in (10, 20, 30, 40, 50):
-        log.append(1, 100, written=at)
-    assert log.retain(hw=5, oldest=40) == (file(0),)
-    assert log.retain(hw=5, oldest=41) == (file(2),)
 
 
 def test_retention_never_deletes_at_or_above_the_high_watermark():
@@ -215,8 +193,8 @@ def test_segments_after_a_torn_batch_are_thrown_away_unread():
     log = written(15)
     log.recovery_point = 0
     log.crash(torn_from=60)
-    assert log.open() == Recovery(clean=False, read=(file(0), file(50)), cut_at=60, removed=(file(100),))
-    assert log.end == 60
+    assert log.open() == Recovery(clean=False, read=(file(0), file(50)), cut_at=60)
+    assert (log.end, files(log)) == (60, [file(0), file(50)])
 
 
 def test_a_rebuilt_index_is_the_one_that_was_written():
@@ -232,11 +210,3 @@ def test_a_rebuilt_index_is_the_one_that_was_written():
 def test_what_was_flushed_cannot_be_torn():
     with pytest.raises(ValueError, match="offset 99 cannot be torn: all below 100 is on disk"):
         written(15).crash(torn_from=99)
-
-
-def test_the_recovery_point_is_never_past_the_log():
-    log = written(12)
-    log.flush()
-    log.checkpoint()
-    log.truncate(105)
-    assert (log.end, log.recovery_point, log.checkpointed) == (100, 100, 100)
