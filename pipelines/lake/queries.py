@@ -162,6 +162,20 @@ def query(table: DeltaTable, sql: str) -> list[Row]:
     return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
+def select_rows(lake: Lake, table: Table, sql: str) -> list[Row]:
+    """Return the rows of a `query` to a table of a lake; none if it was never written."""
+    opened = lake.find(table)
+    return [] if opened is None else query(opened, sql)
+
+
+def select_first(lake: Lake, table: Table, sql: str, order: str, limit: int) -> tuple[list[Row], int]:
+    """Return at most `limit` rows of a query, the first in this order, and how many there are."""
+    numbered = f"SELECT *, count(*) OVER () AS matching FROM ({sql}) ORDER BY {order} LIMIT {limit}"
+    found = select_rows(lake, table, numbered)
+    matching = found[0]["matching"] if found else 0
+    return [{name: value for name, value in row.items() if name != "matching"} for row in found], matching
+
+
 def _later(table: DeltaTable, sql: str) -> str:
     """The columns that a table lacks, of those that its schema has now and a query names, as SQL."""
     place = table.table_uri.rstrip("/")
@@ -211,25 +225,23 @@ def presents(lake: Lake) -> dict[str, datetime]:
     found: dict[str, datetime] = {}
     columns = ((brokers.TABLE, "ts"), (partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute"))
     for table, column in columns:
-        if opened := lake.find(table):
-            for row in query(opened, f"SELECT cluster, max({column}) AS ts FROM t {_of_events(column)}"):
-                if row["ts"] is not None:
-                    found[row["cluster"]] = max(row["ts"], found.get(row["cluster"], row["ts"]))
+        for row in select_rows(lake, table, f"SELECT cluster, max({column}) AS ts FROM t {_of_events(column)}"):
+            if row["ts"] is not None:
+                found[row["cluster"]] = max(row["ts"], found.get(row["cluster"], row["ts"]))
     return found
 
 
 def beginnings(lake: Lake) -> dict[str, datetime]:
     """When (event time) each cluster first reported anything: the first HW of its first minute, or that minute."""
-    minutes, hws = lake.find(cluster_minute.TABLE), lake.find(partition_hw.TABLE)
-    first = query(minutes, f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}") if minutes else []
-    found = {row["cluster"]: row["ts"] for row in first}
+    minutes = f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}"
+    found = {row["cluster"]: row["ts"] for row in select_rows(lake, cluster_minute.TABLE, minutes)}
     within = [
         f"(cluster = {text(name)} AND ts >= {instant(ts)} AND ts < {instant(ts + timedelta(minutes=1))})"
         for name, ts in found.items()
     ]
-    if hws and within:
-        hws_sql = f"SELECT cluster, min(ts) AS ts FROM t WHERE {' OR '.join(within)} GROUP BY cluster"
-        found |= {row["cluster"]: row["ts"] for row in query(hws, hws_sql)}
+    if within:
+        hws = f"SELECT cluster, min(ts) AS ts FROM t WHERE {' OR '.join(within)} GROUP BY cluster"
+        found |= {row["cluster"]: row["ts"] for row in select_rows(lake, partition_hw.TABLE, hws)}
     return found
 
 
@@ -241,13 +253,8 @@ def _of_events(time: str) -> str:
 def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:
     """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all."""
     view = VIEWS[name]
-    table = lake.find(view.table)
-    if table is None:
-        return [], 0
-    numbered = f"SELECT *, count(*) OVER () AS matching FROM ({view.select(wanted)})"
-    found = query(table, f"{numbered} ORDER BY {view.first} LIMIT {limit}")
-    total = found[0]["matching"] if found else 0
-    return [{k: v for k, v in row.items() if k != "matching"} for row in reversed(found)], total
+    found, matching = select_first(lake, view.table, view.select(wanted), view.first, limit)
+    return found[::-1], matching
 
 
 def tally(lake: Lake, name: str, wanted: Filter, key: str) -> list[Row]:
@@ -263,10 +270,8 @@ def newest(lake: Lake, name: str, wanted: Filter) -> datetime | None:
 
 def _grouped(lake: Lake, name: str, wanted: Filter, key: str, values: str) -> list[Row]:
     view = VIEWS[name]
-    table = lake.find(view.table)
-    if table is None:
-        return []
-    return query(table, f"SELECT {key}, {values} FROM ({view.select(wanted)}) GROUP BY {key} ORDER BY {key}")
+    sql = f"SELECT {key}, {values} FROM ({view.select(wanted)}) GROUP BY {key} ORDER BY {key}"
+    return select_rows(lake, view.table, sql)
 
 
 def _among(label: str, name: str) -> str:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, after, query
+from pipelines.lake.queries import VIEWS, Filter, Row, after, select_rows
 from pipelines.lake.records import record
 from pipelines.metrics.totals import OPEN, Running, Totals
 from pipelines.streaming.reconstruction import EVALUATED, LAST_BATCH, LastBatch
@@ -19,7 +19,6 @@ from schemas import broker_lag, broker_minute, brokers, minute_stats, partition_
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from schemas.declaration import Table
 
 _ALERTS = """
 SELECT coalesce(labels['cluster'], '') AS cluster, rule, severity,
@@ -73,26 +72,21 @@ def read(lake: Lake, limits: Limits, worst: int, running: Running, now: datetime
     """
     seen = survey(lake, Filter(), limits.since, limits, now)
     partitions = seen.partitions(worst, sound=False)[0] if worst else []
-    checked = _rows(lake, quality_results.TABLE, _CHECKED)
+    checked = select_rows(lake, quality_results.TABLE, _CHECKED)
     presents = {record.cluster: record.judged_to for record in seen.records if record.judged_to is not None}
     return Snapshot(
         records=seen.records,
         worst=tuple(partitions),
-        alerts=tuple(_rows(lake, VIEWS["alerts"].table, _ALERTS.format(latest=VIEWS["alerts"].select(Filter())))),
+        alerts=tuple(select_rows(lake, VIEWS["alerts"].table, _ALERTS.format(latest=VIEWS["alerts"].select(Filter())))),
         checked=checked[0]["ts"] if checked else None,
         committed=_committed(lake),
         batch=record(lake, LAST_BATCH, LastBatch),
-        results=tuple(_rows(lake, quality_results.TABLE, _RESULTS)),
-        brokers=tuple(_rows(lake, brokers.TABLE, _BROKERS)),
-        lags=tuple(_rows(lake, broker_lag.TABLE, _LATEST)),
-        minutes=tuple(_rows(lake, broker_minute.TABLE, _MINUTES.format(recent=_recent(presents)))),
+        results=tuple(select_rows(lake, quality_results.TABLE, _RESULTS)),
+        brokers=tuple(select_rows(lake, brokers.TABLE, _BROKERS)),
+        lags=tuple(select_rows(lake, broker_lag.TABLE, _LATEST)),
+        minutes=tuple(select_rows(lake, broker_minute.TABLE, _MINUTES.format(recent=_recent(presents)))),
         totals=running.take(_partials(lake, running, presents)),
     )
-
-
-def _rows(lake: Lake, table: Table, sql: str) -> list[Row]:
-    found = lake.find(table)
-    return [] if found is None else query(found, sql)
 
 
 def last_evaluation(lake: Lake) -> datetime | None:

@@ -11,7 +11,7 @@ from pipelines.alerting.lookup import alert
 from pipelines.charts.partition import partition_chart
 from pipelines.charts.svg import svg
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.lake.queries import VIEWS, Filter, Row, select_rows
 from pipelines.notify.sent import Sent, sent
 from pipelines.report.evidence import Fall, falls
 from pipelines.timeline.happenings import Timeline, timeline
@@ -145,12 +145,10 @@ def _plots(lake: Lake, period: Filter, found: Sequence[Fall]) -> Iterator[Plot]:
 
 
 def _shrunk(lake: Lake, period: Filter) -> list[tuple[str, str, int]]:
-    table = lake.find(isr_changes.TABLE)
-    if table is None:
-        return []
     rows = f"SELECT * FROM ({VIEWS['isr'].select(period)}) WHERE cardinality(removed) > 0"
     keys = "cluster, topic, partition"
-    found = query(table, f"SELECT {keys} FROM ({rows}) GROUP BY {keys} ORDER BY count(*) DESC, {keys} LIMIT {PLOTS}")
+    most = f"SELECT {keys} FROM ({rows}) GROUP BY {keys} ORDER BY count(*) DESC, {keys} LIMIT {PLOTS}"
+    found = select_rows(lake, isr_changes.TABLE, most)
     return [(row["cluster"], row["topic"], row["partition"]) for row in found]
 
 
@@ -164,11 +162,8 @@ def _not_judged(seen: Survey) -> Iterator[str]:
 
 def _failed_checks(lake: Lake) -> list[Row]:
     """The expectations that failed in the last run of `hwmark check`."""
-    table = lake.find(quality_results.TABLE)
-    if table is None:
-        return []
-    last = "SELECT max(run_ts) FROM t"
-    return query(table, f"SELECT * FROM t WHERE run_ts = ({last}) AND NOT success ORDER BY suite, expectation")
+    failed = "run_ts = (SELECT max(run_ts) FROM t) AND NOT success"
+    return select_rows(lake, quality_results.TABLE, f"SELECT * FROM t WHERE {failed} ORDER BY suite, expectation")
 
 
 def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:

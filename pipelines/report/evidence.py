@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, instant, query
+from pipelines.lake.queries import VIEWS, Filter, Row, View, instant, select_first, select_rows
 from pipelines.verdict import sentences
 from pipelines.verdict.incident import Step
 from pipelines.verdict.loss_rows import steps
@@ -46,20 +46,17 @@ class Fall:
 
 def falls(lake: Lake, wanted: Filter) -> tuple[list[Fall], int]:
     """The falls of a HW that lost something or may have, the weightiest first, and how many more there are."""
-    table = lake.find(hw_regressions.TABLE)
-    if table is None:
-        return [], 0
     view = VIEWS["serious"]
-    order = f"{view.first}, lost_records DESC, topic, partition LIMIT {FALLS}"
-    found = query(table, f"SELECT *, count(*) OVER () AS matching FROM ({view.select(wanted)}) ORDER BY {order}")
-    return [_fall(lake, row) for row in found], found[0]["matching"] - len(found) if found else 0
+    order = f"{view.first}, lost_records DESC, topic, partition"
+    found, matching = select_first(lake, hw_regressions.TABLE, view.select(wanted), order, FALLS)
+    return [_fall(lake, row) for row in found], matching - len(found)
 
 
 def _fall(lake: Lake, row: Row) -> Fall:
-    events, matching = _events(lake, row)
+    events, left_out = _events(lake, row)
     rests = tuple(rests_on(row["evidence"]))
     sentence, chain = sentences.regression(row), tuple(steps(lake, row))
-    return Fall(row, sentence, chain, rests, tuple(events), matching - len(events))
+    return Fall(row, sentence, chain, rests, tuple(events), left_out)
 
 
 def rests_on(evidence: str | None) -> Iterator[tuple[str, str]]:
@@ -82,21 +79,18 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _events(lake: Lake, row: Row) -> tuple[list[Row], int]:
-    """The rare events of the partition around its loss, and the last HW that was reported before it."""
-    table = lake.find(replication_events.TABLE)
-    if table is None:
-        return [], 0
+    """Return the rare events of the partition around its loss with the last HW reported before it, and how many more
+    there are."""
     place = Filter(row["cluster"], row["topic"], row["partition"])
     near = replace(place, since=row["ts"] - BEFORE, until=row["ts"] + AFTER).where(_VIEW)
     nearest = f"abs(extract(epoch FROM ts) - extract(epoch FROM {instant(row['ts'])}))"
-    rare = f"SELECT {_COLUMNS}, count(*) OVER () AS matching FROM t WHERE event_type NOT IN ({_FREQUENT}) AND {near}"
-    found = query(table, f"{rare} ORDER BY {nearest}, source_id, source_epoch, source_seq LIMIT {EVENTS}")
+    rare = f"SELECT {_COLUMNS} FROM t WHERE event_type NOT IN ({_FREQUENT}) AND {near}"
+    order = f"{nearest}, source_id, source_epoch, source_seq"
+    found, matching = select_first(lake, replication_events.TABLE, rare, order, EVENTS)
+    left_out = matching - len(found)
     reported = f"SELECT {_COLUMNS} FROM t WHERE event_type = 'hw' AND {_until(place, row['ts'])}"
-    found += query(table, f"{reported} ORDER BY hw DESC, ts LIMIT 1")
-    matching = found[0].get("matching", 0) + 1 if found else 0
-    return sorted(found, key=lambda event: (event["ts"], event["source_id"], event["source_seq"])), max(
-        matching, len(found)
-    )
+    found += select_rows(lake, replication_events.TABLE, f"{reported} ORDER BY hw DESC, ts LIMIT 1")
+    return sorted(found, key=lambda event: (event["ts"], event["source_id"], event["source_seq"])), left_out
 
 
 def _until(place: Filter, ts: datetime) -> str:

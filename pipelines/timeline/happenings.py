@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, query, text
+from pipelines.lake.queries import VIEWS, Filter, Row, View, select_rows, text
 from pipelines.timeline.line import Happening
 from pipelines.timeline.said import said
 from pipelines.verdict import words
@@ -96,8 +96,7 @@ def timeline(
     for kind in KINDS if kinds is None else kinds:
         if broker is not None and not kind.about:
             continue
-        table = lake.find(kind.table)
-        found = query(table, kind.sql(wanted, limit, broker, newest=newest)) if table else []
+        found = select_rows(lake, kind.table, kind.sql(wanted, limit, broker, newest=newest))
         lines += [_line(kind, row) for row in found]
         left_out += found[0]["matching"] - len(found) if found else 0
     lines += said(lake, wanted, broker)

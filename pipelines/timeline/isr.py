@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, query
+from pipelines.lake.queries import VIEWS, Filter, Row, View, select_rows
 from schemas import partition_hw
 
 
@@ -64,16 +64,12 @@ def _known(lake: Lake, wanted: Filter) -> list[Known]:
 
 def _changes(lake: Lake, wanted: Filter) -> Iterable[Row]:
     view = VIEWS["isr"]
-    table = lake.find(view.table)
-    if table is None:
-        return []
     changed = f"SELECT ts, isr_before, isr_after FROM ({view.select(wanted)}) WHERE change <> 'retracted' ORDER BY ts"
-    return query(table, changed)
+    return select_rows(lake, view.table, changed)
 
 
 def _terms(lake: Lake, wanted: Filter) -> list[Row]:
     """The ISR with which each term began."""
-    table = lake.find(partition_hw.TABLE)
     where = wanted.where(View(partition_hw.TABLE, "ts", ""))
     sql = f"SELECT ts, isr FROM t WHERE kind = 'term_start' AND isr IS NOT NULL AND {where} ORDER BY ts"
-    return query(table, sql) if table else []
+    return select_rows(lake, partition_hw.TABLE, sql)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, View, query
+from pipelines.lake.queries import Filter, View, select_rows
 from schemas import partition_hw, replica_sync, replication_events
 from schemas.declaration import Table
 
@@ -65,11 +65,8 @@ def offsets(lake: Lake, wanted: Filter, bins: int = BINS) -> list[Point]:
 
 
 def _thinned(lake: Lake, wanted: Filter, table: Table, sql: str, step: int) -> Iterator[Point]:
-    opened = lake.find(table)
-    if opened is None:
-        return
     points = sql.format(where=wanted.where(View(table, "ts", "")))
-    for row in query(opened, _THINNED.format(points=points, step=step)):
+    for row in select_rows(lake, table, _THINNED.format(points=points, step=step)):
         for name in ("first", "least", "most", "last"):
             yield Point(row[f"{name}_ts"], row["series"], row[name])
 
@@ -82,8 +79,7 @@ def _span(lake: Lake, wanted: Filter) -> tuple[datetime, datetime] | None:
 
 def _ends(lake: Lake, wanted: Filter) -> Iterator[tuple[datetime, datetime]]:
     for table in (partition_hw.TABLE, replica_sync.TABLE, replication_events.TABLE):
-        if opened := lake.find(table):
-            where = wanted.where(View(table, "ts", ""))
-            row = query(opened, f"SELECT min(ts) AS first, max(ts) AS last FROM t WHERE {where}")[0]
+        where = wanted.where(View(table, "ts", ""))
+        for row in select_rows(lake, table, f"SELECT min(ts) AS first, max(ts) AS last FROM t WHERE {where}"):
             if row["first"] is not None:
                 yield row["first"], row["last"]

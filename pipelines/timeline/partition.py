@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, query
+from pipelines.lake.queries import VIEWS, Filter, View, select_rows
 from pipelines.timeline.isr import Stretch, stretches
 from pipelines.timeline.offsets import HW, Point, offsets
 from schemas import hw_regressions, partition_hw, replication_events
@@ -87,10 +87,9 @@ _TURNS = {
 
 def _states(lake: Lake, wanted: Filter, end: datetime, name: str) -> Iterator[StateStretch]:
     table, begins, ends, only = _TURNS[name]
-    opened = lake.find(table)
     where = f"{wanted.where(View(table, 'ts', ''))} AND {only} AND (({begins}) OR {ends})"
     since = None
-    for row in query(opened, f"SELECT ts, {begins} AS begins FROM t WHERE {where} ORDER BY ts") if opened else ():
+    for row in select_rows(lake, table, f"SELECT ts, {begins} AS begins FROM t WHERE {where} ORDER BY ts"):
         if row["begins"]:
             since = since or row["ts"]
         elif since is not None:
@@ -102,21 +101,13 @@ def _states(lake: Lake, wanted: Filter, end: datetime, name: str) -> Iterator[St
 
 def _lost(lake: Lake, wanted: Filter) -> Iterator[LostRange]:
     """What is lost, or may be; of a range that is not known nothing can be drawn."""
-    for row in _rows(lake, "serious", wanted):
+    for row in select_rows(lake, hw_regressions.TABLE, f"{VIEWS['serious'].select(wanted)} ORDER BY ts"):
         if row["lost_from"] is not None and (row["lost_to"] or 0) > row["lost_from"]:
             yield LostRange(row["ts"], row["lost_from"], row["lost_to"] - 1, row["severity"] == "critical")
 
 
-def _rows(lake: Lake, view: str, wanted: Filter) -> list[Row]:
-    table = lake.find(hw_regressions.TABLE)
-    return query(table, f"{VIEWS[view].select(wanted)} ORDER BY ts") if table else []
-
-
 def _terms(lake: Lake, wanted: Filter) -> Iterator[Term]:
-    table = lake.find(partition_hw.TABLE)
-    if table is None:
-        return
-    where = wanted.where(View(partition_hw.TABLE, "ts", ""))
-    kept = f"kind = 'term_start' AND leader_id >= 0 AND {where}"
-    for row in query(table, f"SELECT ts, leader_id, leader_epoch FROM t WHERE {kept} ORDER BY ts"):
+    kept = f"kind = 'term_start' AND leader_id >= 0 AND {wanted.where(View(partition_hw.TABLE, 'ts', ''))}"
+    sql = f"SELECT ts, leader_id, leader_epoch FROM t WHERE {kept} ORDER BY ts"
+    for row in select_rows(lake, partition_hw.TABLE, sql):
         yield Term(row["ts"], row["leader_id"], row["leader_epoch"])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, View, query
+from pipelines.lake.queries import VIEWS, Filter, Row, View, select_rows
 from pipelines.timeline.line import Happening
 from pipelines.verdict import words
 from schemas import downtimes, notes
@@ -25,8 +25,7 @@ def said(lake: Lake, wanted: Filter, broker: int | None) -> Iterator[Happening]:
 
 
 def _rows(lake: Lake, view: View, wanted: Filter) -> list[Row]:
-    table = lake.find(view.table)
-    return query(table, view.select(wanted)) if table else []
+    return select_rows(lake, view.table, view.select(wanted))
 
 
 def _alerts(lake: Lake, wanted: Filter, broker: int | None) -> Iterator[Happening]:

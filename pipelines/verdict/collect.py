@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, text
+from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, select_first, select_rows, text
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
@@ -62,14 +62,9 @@ class Survey:
 
         Else those of clusters that have ended are left out: how they stood is history.
         """
-        table = self.lake.find(partition_health.TABLE)
-        if table is None:
-            return [], 0
-        where = _now(self.wanted)
-        rows = f"SELECT *, count(*) OVER () AS matching FROM ({standing(where, self.quiet)}) WHERE {self._kept(sound)}"
+        rows = f"SELECT * FROM ({standing(_now(self.wanted), self.quiet)}) WHERE {self._kept(sound)}"
         order = "CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
-        found = query(table, f"{rows} ORDER BY {order} LIMIT {limit}")
-        return found, found[0]["matching"] if found else 0
+        return select_first(self.lake, partition_health.TABLE, rows, order, limit)
 
     def one_failure_away(self) -> Mapping[str, Mapping[str, int]] | None:
         """By cluster how many partitions are one failure away from what; None where the job never wrote that.
@@ -239,7 +234,7 @@ def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
         values += f", count(*) FILTER (WHERE {_ADDING}) > 0 AS adding"
     sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
     found: Groups = defaultdict(list)
-    for row in _rows(lake, _HEALTH, sql):
+    for row in select_rows(lake, _HEALTH.table, sql):
         who = tuple(int(number) for number in row["who"].split(",") if number)
         known = row["partitions"], row["unknown"], row["stalled_ms"], row["one_of"]
         more = row.get("stops", 0), row.get("ends", 0), row.get("adding", True)
@@ -263,9 +258,8 @@ def _levels(
         "count(*) AS n, count(*) FILTER (WHERE hw IS NULL) AS unstarted, "
         "count(*) FILTER (WHERE ar IS NULL OR cardinality(ar) = 0) AS unassigned"
     )
-    for row in _rows(
-        lake, _HEALTH, f"SELECT cluster, level, {counts} FROM t WHERE {_now(wanted)} GROUP BY cluster, level"
-    ):
+    sql = f"SELECT cluster, level, {counts} FROM t WHERE {_now(wanted)} GROUP BY cluster, level"
+    for row in select_rows(lake, _HEALTH.table, sql):
         levels[row["cluster"]][row["level"]] = row["n"]
         unstarted[row["cluster"]] += row["unstarted"]
         unassigned[row["cluster"]] += row["unassigned"]
@@ -278,7 +272,9 @@ def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
     rows = " UNION ALL ".join(
         f"SELECT cluster, unnest({name}) AS broker FROM t WHERE {_now(wanted)}" for name in ("ar", "isr")
     )
-    for row in _rows(lake, _HEALTH, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"):
+    for row in select_rows(
+        lake, _HEALTH.table, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"
+    ):
         found[row["cluster"]].add(row["broker"])
     return found
 
@@ -290,7 +286,9 @@ def _former(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
         f"SELECT cluster, unnest({name}) AS broker FROM t WHERE {wanted.where(_CHANGES)}"
         for name in ("isr_before", "isr_after")
     )
-    for row in _rows(lake, _CHANGES, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"):
+    for row in select_rows(
+        lake, _CHANGES.table, f"SELECT DISTINCT cluster, broker FROM ({rows}) WHERE broker IS NOT NULL"
+    ):
         found[row["cluster"]].add(row["broker"])
     return found
 
@@ -307,7 +305,7 @@ def _stretches(lake: Lake, wanted: Filter) -> Mapping[str, list[Row]]:
     last = "row_number() OVER (PARTITION BY cluster, source_id ORDER BY to_ts DESC)"
     recent = replace(places, since=wanted.since).where(_COVERAGE)
     sql = f"SELECT * FROM (SELECT *, {last} AS nth FROM ({each})) WHERE nth = 1 OR {recent}"
-    for row in _rows(lake, _COVERAGE, sql):
+    for row in select_rows(lake, _COVERAGE.table, sql):
         found[row["cluster"]].append(row)
     return found
 
@@ -319,7 +317,7 @@ def _gaps(lake: Lake, wanted: Filter) -> Mapping[str, dict[str, int]]:
     others = " AND ".join(f"NOT {one}" for one in (_ODD, _UNREAD, _MISSED))
     rows = f"SELECT cluster, source_id, {kind} FROM t WHERE {_noticed(wanted)} AND {others}"
     values = "count(*) AS n, count(DISTINCT source_id) AS sources"
-    for row in _rows(lake, _GAPS, f"SELECT cluster, kind, {values} FROM ({rows}) GROUP BY cluster, kind"):
+    for row in select_rows(lake, _GAPS.table, f"SELECT cluster, kind, {values} FROM ({rows}) GROUP BY cluster, kind"):
         found[row["cluster"]][row["kind"]] = row["sources" if row["kind"] in ("clock", judged.ANEW) else "n"]
     return found
 
@@ -328,7 +326,7 @@ def _not_understood(lake: Lake, wanted: Filter) -> Mapping[str, list[NotUndersto
     found: dict[str, list[NotUnderstood]] = defaultdict(list)
     keys, values = "cluster, source_id", "count(*) AS n, min(detail) AS detail"
     sql = f"SELECT {keys}, {values} FROM t WHERE {_noticed(wanted)} AND {_ODD} GROUP BY {keys} ORDER BY {keys}"
-    for row in _rows(lake, _GAPS, sql):
+    for row in select_rows(lake, _GAPS.table, sql):
         shape = row["detail"].removeprefix(NOT_UNDERSTOOD)
         found[row["cluster"]].append(NotUnderstood(row["source_id"], row["n"], shape))
     return found
@@ -338,7 +336,7 @@ def _unread(lake: Lake, wanted: Filter) -> Mapping[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     keys = "cluster, source_id, detail"
     sql = f"SELECT DISTINCT {keys} FROM t WHERE {_noticed(wanted)} AND {_UNREAD} ORDER BY {keys}"
-    for row in _rows(lake, _GAPS, sql):
+    for row in select_rows(lake, _GAPS.table, sql):
         found[row["cluster"]].append(f"{row['source_id']}: {row['detail'].removeprefix(UNREAD)}")
     return found
 
@@ -352,8 +350,3 @@ _ODD = f"coalesce(starts_with(detail, {text(NOT_UNDERSTOOD)}), false)"
 def _noticed(wanted: Filter) -> str:
     """Gaps are those of a cluster's telemetry, whatever of it is asked for."""
     return Filter(wanted.cluster, since=wanted.since).where(_GAPS)
-
-
-def _rows(lake: Lake, view: View, sql: str) -> list[Row]:
-    table = lake.find(view.table)
-    return [] if table is None else query(table, sql)

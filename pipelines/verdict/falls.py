@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.lake.queries import VIEWS, Filter, Row, select_rows
 from pipelines.verdict.losses import NOT_EXCLUDED
 from pipelines.verdict.records import FallGroup
 from pipelines.verdict.words import NAMED, clock
@@ -62,14 +62,11 @@ class Falls:
 
 def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
     """The falls by cluster, the latest revision of each."""
-    table = lake.find(hw_regressions.TABLE)
     found: dict[str, Falls] = defaultdict(Falls)
-    if table is None:
-        return found
     latest = VIEWS["regressions"].select(wanted)
-    for row in query(table, _GROUPS.format(falls=latest)):
+    for row in select_rows(lake, hw_regressions.TABLE, _GROUPS.format(falls=latest)):
         found[row["cluster"]].groups.append(_group(row))
-    for row in query(table, _PARTITIONS.format(falls=latest)):
+    for row in select_rows(lake, hw_regressions.TABLE, _PARTITIONS.format(falls=latest)):
         found[row["cluster"]].partitions[row["severity"]] = row["partitions"]
     return found
 
@@ -112,17 +109,16 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
 
 def told_losses(lake: Lake) -> Told:
     """The last rows of losses in `ops/alerts`, by cluster, in order of time."""
-    told, found = lake.find(alerts.TABLE), defaultdict[str, list[Row]](list)
-    for row in query(told, _TOLD) if told is not None else ():
+    found = defaultdict[str, list[Row]](list)
+    for row in select_rows(lake, alerts.TABLE, _TOLD):
         found[row["cluster"]].append(row)
     return found
 
 
 def loss_times(lake: Lake) -> Times:
     """The clusters and times of losses in silver."""
-    table, rows = lake.find(hw_regressions.TABLE), VIEWS["regressions"].select(Filter())
-    found = query(table, f"SELECT DISTINCT cluster, ts FROM ({rows}) WHERE {_LOSS}") if table is not None else []
-    return [(row["cluster"], row["ts"]) for row in found]
+    sql = f"SELECT DISTINCT cluster, ts FROM ({VIEWS['regressions'].select(Filter())}) WHERE {_LOSS}"
+    return [(row["cluster"], row["ts"]) for row in select_rows(lake, hw_regressions.TABLE, sql)]
 
 
 def _group(row: Row) -> FallGroup:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pipelines.errors import UsageError, nearest
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, View, query, text
+from pipelines.lake.queries import Filter, View, select_rows, text
 from pipelines.streaming.source.unread import bronze_of
 from schemas import partition_health, quality_results
 
@@ -28,13 +28,12 @@ def refuse_unwritten(lake: Lake, view: View) -> None:
 
 def refuse_unknown(lake: Lake, wanted: Filter) -> None:
     """Raises UnknownNameError naming the nearest where the lake knows no such cluster, topic or partition."""
-    health = lake.find(partition_health.TABLE)
     among = "true"
     for name, asked in (("cluster", wanted.cluster), ("topic", wanted.topic), ("partition", wanted.partition)):
         if asked is None:
             continue
         sql = f"SELECT DISTINCT {name} AS name FROM t WHERE {among}"
-        known = {row["name"] for row in query(health, sql)} if health else set()
+        known = {row["name"] for row in select_rows(lake, partition_health.TABLE, sql)}
         if asked not in known:
             _refuse(lake, wanted, name, known)
         among = f"{among} AND {name} = {text(asked) if isinstance(asked, str) else asked}"

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from pipelines.lake.lags import present_brokers
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, query
+from pipelines.lake.queries import VIEWS, Filter, Row, select_rows
 from pipelines.verdict import words
 from pipelines.verdict.incident import read_evidence
 from schemas import hw_regressions
@@ -49,10 +49,8 @@ class LastCopy:
 
 def last_copies(lake: Lake, wanted: Filter) -> list[LastCopy]:
     """The copies that brokers which are away have of what is lost, or may be, by cluster and broker."""
-    table = lake.find(hw_regressions.TABLE)
-    if table is None:
-        return []
-    fallen = query(table, f"{VIEWS['serious'].select(wanted)} AND lost_from IS NOT NULL AND lost_to > lost_from")
+    lost = f"{VIEWS['serious'].select(wanted)} AND lost_from IS NOT NULL AND lost_to > lost_from"
+    fallen = select_rows(lake, hw_regressions.TABLE, lost)
     return copies_on(present_brokers(lake, wanted.cluster), fallen) if fallen else []
 
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from pipelines.errors import UsageError
 from pipelines.lake.lags import present_brokers
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, instant, query, rows, text
+from pipelines.lake.queries import VIEWS, Filter, Row, instant, rows, select_rows, text
 from pipelines.verdict import words
 from pipelines.verdict.incident import Before, Step, chain
 from pipelines.verdict.last_copies import copies_on
@@ -97,16 +97,16 @@ WHERE t.cluster = {cluster} AND t.ts <= {last} GROUP BY lost.id
 def lost_ranges(lake: Lake, losses: Sequence[Row]) -> list[LostRange]:
     """When the records of these losses of one cluster were committed, in order of the losses' time."""
     ranges = [one for one in losses if None not in (one["lost_from"], one["lost_to"], one["leader_epoch_before"])]
-    table, passed = lake.find(partition_hw.TABLE), dict[str, Row]()
-    if table is not None and ranges:
+    passed = dict[str, Row]()
+    if ranges:
         values = ", ".join(
             f"({text(one['regression_id'])}, {text(one['topic'])}, {text(one['topic_id'] or '')}, {one['partition']}, "
             f"{one['leader_epoch_before']}, {one['lost_from']}, {one['lost_to']})"
             for one in ranges
         )
         cluster, last = text(ranges[0]["cluster"]), instant(max(one["ts"] for one in ranges))
-        found = query(table, _PASSED.format(values=values, cluster=cluster, last=last))
-        passed = {row["id"]: row for row in found}
+        sql = _PASSED.format(values=values, cluster=cluster, last=last)
+        passed = {row["id"]: row for row in select_rows(lake, partition_hw.TABLE, sql)}
     ordered = sorted(losses, key=lambda one: (one["ts"], one["topic"], one["partition"]))
     times = (passed.get(one["regression_id"], {}) for one in ordered)
     return [LostRange(one, at.get("since"), at.get("until")) for one, at in zip(ordered, times, strict=True)]
@@ -143,12 +143,9 @@ def _before(lake: Lake, loss: Row) -> Before:
 
 
 def _up_to(lake: Lake, table: Table, loss: Row, latest: str = "", and_: str = "true") -> list[Row]:
-    opened = lake.find(table)
-    if opened is None:
-        return []
     place = [f"cluster = {text(loss['cluster'])}", f"topic = {text(loss['topic'])}"]
     place += [f"partition = {int(loss['partition'])}", f"ts <= {instant(loss['ts'])}"]
     if loss["topic_id"] is not None:
         place.append(f"(topic_id IS NULL OR topic_id = {text(loss['topic_id'])})")
     within = f"SELECT * FROM t WHERE {' AND '.join(place)} {latest}"
-    return query(opened, f"SELECT * FROM ({within}) WHERE {and_} ORDER BY ts")
+    return select_rows(lake, table, f"SELECT * FROM ({within}) WHERE {and_} ORDER BY ts")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Row, instant, microseconds, moment, query
+from pipelines.lake.queries import Row, instant, microseconds, moment, query, select_rows
 from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
 from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STATES, Answer, add_answer
@@ -272,9 +272,4 @@ def reports_of(broker_rows: Iterable[Row], clusters: Collection[str], seen: Prog
 
 def _broker_rows(lake: Lake) -> list[Row]:
     """The brokers as `run` has them, in the order of clusters; columns that a lake of before lacks are null."""
-    table = lake.find(brokers.TABLE)
-    if table is None:
-        return []
-    there = {column.name for column in table.schema().fields}
-    columns = ", ".join(name if name in there else f"NULL AS {name}" for name in STATES)
-    return query(table, f"SELECT {columns} FROM t ORDER BY cluster, broker_id")
+    return select_rows(lake, brokers.TABLE, f"SELECT {', '.join(STATES)} FROM t ORDER BY cluster, broker_id")

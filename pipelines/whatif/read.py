@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import Filter, instant, query, text
+from pipelines.lake.queries import Filter, instant, select_rows, text
 from pipelines.lake.table import dataset
 from pipelines.whatif.compare import Place, place_of
 from pipelines.whatif.tables import renumbered
@@ -47,9 +47,6 @@ def shares(lake: Lake, wanted: Filter, cluster: str, begin: datetime, most: int 
 
 
 def _counts(lake: Lake, wanted: Filter, cluster: str, begin: datetime) -> list[tuple[Place, int]]:
-    bronze = lake.find(replication_events.TABLE)
-    if bronze is None:
-        return []
     where = [f"cluster = {text(cluster)}", "partition >= 0"]
     where += [f"topic = {text(wanted.topic)}"] if wanted.topic is not None else []
     where += [f"partition = {wanted.partition}"] if wanted.partition is not None else []
@@ -57,7 +54,7 @@ def _counts(lake: Lake, wanted: Filter, cluster: str, begin: datetime) -> list[t
     where.append(f"(ts >= {instant(begin)} OR event_type IN ({rare}))")
     keys = "cluster, topic, partition"
     sql = f"SELECT {keys}, count(*) AS n FROM t WHERE {' AND '.join(where)} GROUP BY {keys} ORDER BY {keys}"
-    return [(place_of(row), row["n"]) for row in query(bronze, sql)]
+    return [(place_of(row), row["n"]) for row in select_rows(lake, replication_events.TABLE, sql)]
 
 
 def _groups(counts: Sequence[tuple[Place, int]], most: int) -> Iterator[tuple[tuple[Place, ...], int]]:
@@ -88,11 +85,9 @@ def _events(lake: Lake, places: Sequence[Place], begin: datetime) -> pa.Table:
 
 def _gaps(lake: Lake, places: Sequence[Place], events: pa.Table, begin: datetime) -> dict[Place, str]:
     """The partitions of whose telemetry something is missing since `begin`: of their own series, or of a source."""
-    table = lake.find(telemetry_gaps.TABLE)
-    if table is None:
-        return {}
     where = f"cluster = {text(places[0][0])} AND kind IN ('gap', 'reset') AND ts >= {instant(begin)}"
-    rows = query(table, f"SELECT cluster, topic, partition, source_id FROM t WHERE {where}")
+    sql = f"SELECT cluster, topic, partition, source_id FROM t WHERE {where}"
+    rows = select_rows(lake, telemetry_gaps.TABLE, sql)
     sources = {row["source_id"] for row in rows if row["partition"] < 0}
     missing = {place_of(row) for row in rows if row["partition"] >= 0}
     reported = events.group_by(["cluster", "topic", "partition", "source_id"]).aggregate([]).to_pylist()

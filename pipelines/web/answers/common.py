@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
-from pipelines.lake.queries import Filter, Row, View, query, text
+from pipelines.lake.queries import Filter, Row, View, select_rows, text
 from pipelines.verdict import Condition, Limits, Line, State, Verdict, judged, verdict
 from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.known import refuse_unknown
@@ -108,11 +108,7 @@ def sentences_of(found: Sequence[Verdict]) -> list[Sentence]:
 def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
     """Rows of a query to a table of the snapshot, none where it was never written; maps are objects."""
 
-    def compute(lake: Any) -> list[Row]:
-        there = lake.find(table)
-        return [] if there is None else [plain(row) for row in query(there, sql)]
-
-    return reader.answer(("rows", table.path, sql), compute)
+    return reader.answer(("rows", table.path, sql), lambda lake: [plain(row) for row in select_rows(lake, table, sql)])
 
 
 def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
