@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from generators.simulator.cluster.leader_partition import Produced
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.producer_state import NO_PRODUCER, sequence_after
 from generators.simulator.cluster.settings import MS

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from generators.simulator.cluster.leader_partition import LeaderPartition, Proposal
+from generators.simulator.cluster.leader_partition import LeaderPartition
+from generators.simulator.cluster.leader_requests import Proposal
 from generators.simulator.cluster.registration import Registration
 from generators.simulator.cluster.settings import MS
 

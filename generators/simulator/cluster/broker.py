@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.alter_partitions import AlterPartitions
 from generators.simulator.cluster.delayed_fetches import DelayedFetches
 from generators.simulator.cluster.event_queue import BrokerClock
 from generators.simulator.cluster.fetcher import Fetcher
-from generators.simulator.cluster.leader_partition import LeaderPartition, Produced
+from generators.simulator.cluster.leader_partition import LeaderPartition
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import Batch
+from generators.simulator.cluster.peers import Peers
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
-from generators.simulator.cluster.replica import Follower, Replica
+from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.settings import MS, Settings
 from generators.simulator.cluster.simulation_event import REPLICATION, SimulationEvent
 from generators.simulator.cluster.threads import Killed
@@ -25,15 +26,6 @@ if TYPE_CHECKING:
 
 Key = tuple[str, int]
 _Action = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Another broker as it is registered in the metadata."""
-
-    epoch: int
-    fenced: bool
-    stopping: bool
 
 
 class Broker:
@@ -64,7 +56,7 @@ class Broker:
     def _forget(self) -> None:
         self.epoch: int | None = None
         self.fetchers: dict[int, Fetcher] = {}
-        self.peers: dict[int, Peer] = {}
+        self.peers = Peers(self.version)
         self._overdue_timers: list[_Action] = []
         self._unread: list[_Action] = []
         self.fetches = DelayedFetches(self)
@@ -120,7 +112,6 @@ class Broker:
         self.cluster.channel.register(self)
 
     def end(self) -> None:
-        """The process is gone, with what it had in memory."""
         self.running = self.frozen = self.dies_between_lines = False
         if not self.clean:
             self.kills[self.process] = self.now
@@ -190,7 +181,7 @@ class Broker:
     # metadata
 
     def learn(self, id: int, registration: BrokerRegistration) -> None:
-        self.peers[id] = Peer(registration.epoch, registration.fenced, registration.stopping)
+        self.peers.learn(id, registration)
         if self.id in (fetchers := self.cluster.brokers[id].fetchers):
             fetchers[self.id].session.wake_all()
 
@@ -261,12 +252,8 @@ class Broker:
             before.resign()
             self.fetches.complete(replica.key)
         if registration.leader != NOBODY:
-            self.fetcher(registration.leader).add(replica.key)
-
-    def fetcher(self, leader: int) -> Fetcher:
-        if leader not in self.fetchers:
-            self.fetchers[leader] = Fetcher(self, leader)
-        return self.fetchers[leader]
+            leader = registration.leader
+            self.fetchers.setdefault(leader, Fetcher(self, leader)).add(replica.key)
 
     def _leave(self, replica: Replica) -> None:
         if replica.leader in self.fetchers:
@@ -275,7 +262,6 @@ class Broker:
     # what others ask of it
 
     def leader_partition(self, key: Key) -> LeaderPartition | None:
-        """The partition as this broker leads it; None where it does not."""
         replica = self.replicas.get(key)
         return replica.leader_partition if replica is not None else None
 
@@ -293,20 +279,6 @@ class Broker:
         for replica in self.replicas.values():
             if replica.leader_partition is not None:
                 replica.leader_partition.check_lag()
-
-    def admits(self, follower: Follower) -> bool:
-        """Whether a follower may be in an ISR: neither fenced nor stopping, and the incarnation in the metadata
-        (Partition.isReplicaIsrEligible)."""
-        if self.version.admits_ineligible:
-            return True
-        peer = self.peers.get(follower.id)
-        return peer is not None and not peer.fenced and not peer.stopping and follower.broker_epoch == peer.epoch
-
-    def outdates(self, id: int, broker_epoch: int | None) -> bool:
-        """Whether a fetch is of an incarnation that is known to be replaced (KIP-903)."""
-        peer = self.peers.get(id)
-        known = peer is not None and broker_epoch is not None and peer.epoch > broker_epoch
-        return known and not self.version.admits_ineligible
 
     # telemetry
 

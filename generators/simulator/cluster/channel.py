@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from generators.simulator.cluster.broker import Broker
-from generators.simulator.cluster.controller import published
-from generators.simulator.cluster.leader_partition import LeaderPartition, Proposal
+from generators.simulator.cluster.leader_partition import LeaderPartition
+from generators.simulator.cluster.leader_requests import Proposal
+from generators.simulator.cluster.metadata_records import published
 from generators.simulator.cluster.settings import SECOND
 
 if TYPE_CHECKING:

@@ -4,37 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from generators.simulator.cluster import elections, placement
-from generators.simulator.cluster.leader_partition import Proposal
+from generators.simulator.cluster import elections, metadata_records, placement
+from generators.simulator.cluster.leader_requests import Proposal
 from generators.simulator.cluster.metadata_log import Image, Record
 from generators.simulator.cluster.registration import NOBODY, BrokerRegistration, Registration
 from generators.simulator.cluster.settings import MS, Topic
 
 if TYPE_CHECKING:
-    from generators.simulator.cluster.broker import Broker
     from generators.simulator.cluster.simulation import Simulation
 
 Key = tuple[str, int]
-Publish = Callable[["Broker"], None]
-"""How a broker applies a change of the metadata."""
 TRANSIENT = ("OPERATION_NOT_ATTEMPTED", "UNKNOWN_SERVER_ERROR")
 """Errors of a healthy controller now and then: the leader reverts its proposal, or tries again."""
 
 
-class Log(Protocol):
-    """Where changes are appended: they are printed, committed later, and then reach each broker in order."""
-
-    def append(self, record: Record) -> None: ...
+Append = Callable[[Record], object]
+"""Appends a change to the log: it is printed, committed later, and then reaches each broker in order."""
 
 
 class Controller:
     """The active controller: it decides by its own changes, whether committed or not."""
 
-    def __init__(self, cluster: Simulation, log: Log) -> None:
+    def __init__(self, cluster: Simulation, append: Append) -> None:
         self.cluster = cluster
-        self._log = log
+        self._append = append
         self.partitions: dict[Key, Registration] = {}
         self.brokers: dict[int, BrokerRegistration] = {}
         self.refusals = cluster.settings.alter_partition_errors
@@ -47,9 +42,9 @@ class Controller:
         settings = cluster.settings
         self._elr = settings.version.eligible_leader_replicas if settings.elr is None else settings.elr
 
-    def copy(self, log: Log) -> Controller:
+    def copy(self, append: Append) -> Controller:
         """A copy that continues on its own from here."""
-        made = Controller(self.cluster, log)
+        made = Controller(self.cluster, append)
         made.partitions, made._offset, made.topics = dict(self.partitions), self._offset, self.topics
         made.brokers = {id: replace(known) for id, known in self.brokers.items()}
         made._offline = set(self._offline)
@@ -155,20 +150,14 @@ class Controller:
         if after == before:
             return
         self.partitions[after.key] = after
-        printed = []
-        if before is None or after.leader_epoch != before.leader_epoch:
-            printed.append(("election", _printed(after)))
-        if before is not None and (after.isr != before.isr or after.replicas != before.replicas):
-            printed.append(("isr", _printed(after, detail="controller")))
-        self._log.append(Record(printed, _puts(after), _of_partition(after)))
+        self._append(metadata_records.changed(before, after))
 
     def create(self, topic: Topic) -> None:
         """Create a topic; its partitions are led by the first assigned replica that is active."""
         self.topics += 1
         topic_id = placement.topic_id(topic.name, self.topics)
         if topic.min_isr > 1:
-            printed = {"topic": topic.name, "topic_id": topic_id, "min_isr": topic.min_isr}
-            self._log.append(Record((("config", printed),), _nothing))
+            self._append(metadata_records.setting(topic.name, topic_id, topic.min_isr))
         for partition in range(topic.partitions):
             replicas = placement.assigned(topic, partition, self.cluster.settings.brokers)
             isr = tuple(r for r in replicas if self.active(r))
@@ -184,7 +173,7 @@ class Controller:
         for registration in gone:
             del self.partitions[registration.key]
             last = replace(registration, replicas=(), partition_epoch=registration.partition_epoch + 1)
-            self._log.append(Record((), _removes(registration.key), _of_partition(last)))
+            self._append(metadata_records.removed(last))
 
     def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
         """Settings of one topic, or of all; a new min ISR clears the eligible replicas."""
@@ -194,29 +183,16 @@ class Controller:
                 self.partitions[key] = now if unclean is None else replace(now, unclean=unclean)
         for name, topic_id in {r.topic: r.topic_id for r in self.partitions.values()}.items():
             if topic in (None, name):
-                self._log.append(self._setting(name, topic_id, min_isr))
+                of_topic = [r for r in self.partitions.values() if r.topic == name]
+                self._append(metadata_records.setting(name, topic_id, min_isr, of_topic))
 
     def _without_elr(self, known: Registration) -> Registration:
         """CLEAR_ELR: a new partition epoch where there was anything to clear, which brokers get before the setting."""
         if not known.eligible and known.last_known is None:
             return known
         now = replace(known, eligible=(), last_known=None, partition_epoch=known.partition_epoch + 1)
-        self._log.append(Record((), _puts(now), _of_partition(now)))
+        self._append(metadata_records.changed(now, now))
         return now
-
-    def _setting(self, topic: str, topic_id: str, min_isr: int | None) -> Record:
-        now = [r for r in self.partitions.values() if r.topic == topic]
-
-        def put(image: Image) -> None:
-            for registration in now:
-                known = image.partitions.get(registration.key, registration)
-                chosen = replace(known, min_isr=registration.min_isr, unclean=registration.unclean)
-                image.partitions[registration.key] = chosen
-
-        if min_isr is None:
-            return Record((), put)
-        printed = {"topic": topic, "topic_id": topic_id, "min_isr": min_isr}
-        return Record((("config", printed),), put, lambda broker: broker.configured(topic, topic_id, min_isr))
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
         """Reassign a partition: new replicas join first, old ones leave when all of the target are in sync."""
@@ -301,56 +277,4 @@ class Controller:
     # reporting
 
     def _append_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
-        known = replace(self.brokers[id])
-        printed = {"replica": id, "broker_epoch": known.epoch, "detail": state}
-
-        def put(image: Image) -> None:
-            image.brokers[id] = replace(known)
-            kept = {one for one in image.offline if state != "started" or one[0] != id}
-            image.offline = kept | {(id, key) for key in lost}
-
-        self._log.append(Record((("broker_state", printed),), put, _of_broker(id, known)))
-
-
-def published(image: Image) -> Iterable[Publish]:
-    """The whole image, for a broker that has just registered."""
-    for id, known in image.brokers.items():
-        yield _of_broker(id, known)
-    for registration in image.partitions.values():
-        yield _of_partition(registration)
-
-
-def _printed(now: Registration, **more: Any) -> dict[str, Any]:
-    """The fields that are printed of a partition."""
-    return {
-        "topic": now.topic, "topic_id": now.topic_id, "partition": now.partition, "leader": now.leader,
-        "leader_epoch": now.leader_epoch, "partition_epoch": now.partition_epoch, "isr": now.isr,
-        "replicas": now.replicas, "unclean": now.recovering, **more,
-    }  # fmt: skip
-
-
-def _puts(registration: Registration) -> Callable[[Image], None]:
-    def put(image: Image) -> None:
-        image.partitions[registration.key] = registration
-
-    return put
-
-
-def _nothing(image: Image) -> None:
-    """Changes nothing: each registration of a partition has its topic's settings."""
-
-
-def _removes(key: Key) -> Callable[[Image], None]:
-    def put(image: Image) -> None:
-        image.partitions.pop(key, None)
-
-    return put
-
-
-def _of_partition(registration: Registration) -> Publish:
-    return lambda broker: broker.apply(registration)
-
-
-def _of_broker(id: int, registration: BrokerRegistration) -> Publish:
-    now = replace(registration)
-    return lambda broker: broker.learn(id, now)
+        self._append(metadata_records.broker(id, replace(self.brokers[id]), state, lost))

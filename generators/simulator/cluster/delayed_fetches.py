@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import threads
 from generators.simulator.cluster.fetcher import Request
-from generators.simulator.cluster.leader_partition import Fetched
+from generators.simulator.cluster.leader_requests import Fetched
 from generators.simulator.cluster.settings import MS
 from generators.simulator.cluster.threads import Pause
 

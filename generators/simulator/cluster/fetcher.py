@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.leader_partition import Asked, Fetched
+from generators.simulator.cluster.leader_requests import Asked, Fetched
 from generators.simulator.cluster.replica import Replica
 from generators.simulator.cluster.sessions import FetchSession
 from generators.simulator.cluster.settings import MS

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import rules
-from generators.simulator.cluster.log import Batch, Run
+from generators.simulator.cluster.delayed_produces import DelayedProduces
+from generators.simulator.cluster.leader_requests import PENDING, REVERTED, Asked, Fetched, Produced, Proposal
+from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.producer_state import Duplicate, ProducerStates
 from generators.simulator.cluster.registration import Registration
 from generators.simulator.cluster.replica import Follower, Replica
@@ -15,66 +16,6 @@ from generators.simulator.cluster.threads import NONE, Killed, Pause
 
 if TYPE_CHECKING:
     from generators.simulator.cluster.broker import Broker
-
-REVERTED = ("OPERATION_NOT_ATTEMPTED", "INELIGIBLE_REPLICA")
-PENDING = (
-    "UNKNOWN_TOPIC_ID", "FENCED_LEADER_EPOCH", "INVALID_UPDATE_VERSION", "INVALID_REQUEST", "NEW_LEADER_ELECTED",
-)  # fmt: skip
-"""Errors after which the leader waits for new metadata (Partition.handleAlterPartitionError)."""
-
-
-class Produced(NamedTuple):
-    """The answer to a producer: Kafka's name of an error, or the first and last offset."""
-
-    error: str | None
-    first: int = -1
-    last: int = -1
-
-
-class Fetched(NamedTuple):
-    """The answer to a fetch of one partition. `diverging`: (epoch, its end) where the logs diverge."""
-
-    error: str | None = None
-    runs: tuple[Run, ...] = ()
-    hw: int = -1
-    log_start: int = 0
-    leo: int = -1
-    diverging: tuple[int, int] | None = None
-
-
-class Asked(NamedTuple):
-    """A follower's fetch of one partition at `offset`, its LEO."""
-
-    topic_id: str
-    offset: int
-    leader_epoch: int
-    last_epoch: int | None
-
-    def still(self, replica: Replica) -> bool:
-        """Whether a replica is of the same topic id and leader epoch."""
-        return (replica.topic_id, replica.leader_epoch) == (self.topic_id, self.leader_epoch)
-
-
-@dataclass(eq=False)
-class Proposal:
-    """An ISR that a leader requests from the controller (AlterPartition)."""
-
-    topic_id: str
-    isr: tuple[int, ...]
-    detail: str
-    leader_epoch: int
-    partition_epoch: int
-    members: tuple[tuple[int, int | None], ...]
-    """The ISR with the broker epochs that the leader knows."""
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A produce request with acks=all, until the HW has reached `target`."""
-
-    target: int
-    first: int
-    answer: Callable[[Produced], None]
 
 
 class LeaderPartition:
@@ -91,7 +32,7 @@ class LeaderPartition:
         self.proposal: Proposal | None = None
         self.followers: dict[int, Follower] = {}
         self.producers = ProducerStates.of(replica.log)
-        self._waiting: list[_Waiting] = before._waiting if before else []
+        self._delayed: DelayedProduces = before._delayed if before else DelayedProduces()
         self.start = self.log.leo
         self.log.begin_epoch(self.epoch)
         self._register(registration)
@@ -151,7 +92,7 @@ class LeaderPartition:
     def attempt(self, late_us: int = 0) -> None:
         """Advance the HW if the rules allow it (Partition.maybeIncrementLeaderHW); it is printed `late_us` later."""
         before = self.replica.hw
-        hw = self.raised(before, self.broker.admits)
+        hw = self.raised(before, self.broker.peers.admits)
         if hw > before:
             self.wake()
             self.replica.hw = hw
@@ -185,8 +126,7 @@ class LeaderPartition:
     # appends
 
     def append(self, count: int, acks: int, batch: Batch | None, answer: Callable[[Produced], None]) -> None:
-        """A producer's records (ReplicaManager.appendRecords); `answer` is called now, or when the HW has passed
-        them."""
+        """Append a producer's records (ReplicaManager.appendRecords); `answer` is called now or on their commit."""
         if acks == -1 and len(self.isr) < rules.effective_min_isr(self.min_isr, len(self.replicas)):
             answer(Produced("NOT_ENOUGH_REPLICAS"))
             return
@@ -214,25 +154,16 @@ class LeaderPartition:
         if acks != -1:
             answer(Produced(None, first, last))
         else:
-            self._waiting.append(_Waiting(last + 1, first, answer))
+            self._delayed.add(first, last, answer)
             self._answer_waiting()
 
     def _answer_waiting(self) -> None:
-        """DelayedProduce: complete when the HW is reached, with an error if the ISR has become too small meanwhile."""
-        ready = [producer for producer in self._waiting if producer.target <= self.replica.hw]
-        if not ready:
-            return
-        self._waiting = [producer for producer in self._waiting if producer.target > self.replica.hw]
         enough = rules.effective_min_isr(self.min_isr, len(self.replicas)) <= len(self.maximal_isr)
-        error = None if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-        for producer in ready:
-            producer.answer(Produced(error, producer.first, producer.target - 1))
+        self._delayed.complete(self.replica.hw, None if enough else "NOT_ENOUGH_REPLICAS_AFTER_APPEND")
 
     def resign(self) -> None:
         """No longer the leader: answer waiting producers with an error."""
-        waiting, self._waiting = self._waiting, []
-        for waiting_producer in waiting:
-            waiting_producer.answer(Produced("NOT_LEADER_OR_FOLLOWER"))
+        self._delayed.fail("NOT_LEADER_OR_FOLLOWER")
 
     # fetches
 
@@ -245,7 +176,7 @@ class LeaderPartition:
             return Fetched("FENCED_LEADER_EPOCH" if asked.leader_epoch < self.epoch else "UNKNOWN_LEADER_EPOCH")
         if follower is None:
             return Fetched("UNKNOWN_LEADER_EPOCH")
-        if self.broker.outdates(id, broker_epoch):
+        if self.broker.peers.outdates(id, broker_epoch):
             return Fetched("NOT_LEADER_OR_FOLLOWER")
         answer = self.read(asked, most)
         if answer.error is None and answer.diverging is None:
@@ -283,13 +214,12 @@ class LeaderPartition:
     def _die_between_lines(self) -> None:
         """End the process after the HW's line, if this fetch raises the HW: the line of the fetch is never printed."""
         before = self.replica.hw
-        if self.raised(before, self.broker.admits) > before:
+        if self.raised(before, self.broker.peers.admits) > before:
             self.attempt()
             raise Killed
 
     def has_all(self, id: int, copy: Replica) -> bool:
-        """Whether a follower has the same log and HW, is known to have them, and is in the ISR: its fetches change
-        nothing."""
+        """Whether a follower is in the ISR and known to have the same log and HW: its fetches change nothing."""
         follower, mine = self.followers.get(id), self.replica
         if follower is None or id not in self.isr or copy.topic_id != mine.topic_id:
             return False
@@ -320,7 +250,7 @@ class LeaderPartition:
     def _maybe_expand(self, follower: Follower) -> None:
         if self.proposal is not None or follower.id in self.isr:
             return
-        if rules.may_join(follower.leo, self.replica.hw, self.start) and self.broker.admits(follower):
+        if rules.may_join(follower.leo, self.replica.hw, self.start) and self.broker.peers.admits(follower):
             self._propose((*self.isr, follower.id), "expand")
 
     def check_lag(self) -> None:
@@ -342,8 +272,7 @@ class LeaderPartition:
         self._submit(self.proposal)
 
     def _submit(self, proposal: Proposal, retry: bool = False) -> None:
-        """Send a proposal; where it is refused before sending (OPERATION_NOT_ATTEMPTED), it is tried again at the next
-        check."""
+        """Send a proposal; one that is refused before that (OPERATION_NOT_ATTEMPTED) is made anew at the next check."""
         if not self.broker.alter_partitions.propose(self, proposal, retry):
             self.proposal = None
             self._emit("isr_rejected")

@@ -29,7 +29,7 @@ class Record:
     """One change of the metadata: its lines (kind and fields), its effect on the image, and on brokers."""
 
     printed: Sequence[tuple[str, dict[str, Any]]]
-    put: Callable[[Image], None]
+    put: Callable[[Image], object]
     publish: Callable[[Broker], None] | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from generators.simulator.cluster.broker import Broker
-from generators.simulator.cluster.leader_partition import Produced
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import Batch, Run
 from generators.simulator.cluster.registration import NOBODY
 from generators.simulator.cluster.settings import SECOND

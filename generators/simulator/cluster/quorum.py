@@ -8,9 +8,9 @@ prints when it continues, what is never committed: it does not know yet that ano
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from generators.simulator.cluster.event_queue import BrokerClock
 from generators.simulator.cluster.metadata_log import Batch, Image, Node, Record, Waiting
 from generators.simulator.cluster.registration import NOBODY
 from generators.simulator.cluster.settings import MS, SECOND
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 ASK_AGAIN = 100 * MS
 """How long a request waits before it looks for an active controller again."""
 ELECTION_US = (1_200_000, 2_500_000)
-"""From the last message of an active controller until another one is elected (controller.quorum.fetch.timeout.ms: 2
-s)."""
+"""From an active controller's last message to the next one's election (controller.quorum.fetch.timeout.ms: 2 s)."""
 RESIGN_US = 3 * SECOND
 """How long an active controller without a majority stays active (KAFKA-15489)."""
 LEARN_US = (20_000, 400_000)
@@ -59,11 +58,6 @@ class Quorum:
         """Whether requests are answered; what is decided may still never be committed."""
         return self.active is not None and self.active.up
 
-    @property
-    def clock(self) -> BrokerClock:
-        """The clock of the active controller, or of the first one."""
-        return (self.active or next(iter(self.nodes.values()))).clock
-
     def start(self) -> None:
         """Start with the first one active, which all know."""
         for node in self.nodes.values():
@@ -88,15 +82,13 @@ class Quorum:
             self._commit(record, now)
             return
         if not self._pending or self._pending[-1].made != now:
-            self._begin_batch(self.active, Batch(now))
+            batch = Batch(now)
+            self._pending.append(batch)
+            if not self.active.isolated:
+                self._replicated.append(batch)
+            delay = self.cluster.network.between(self.cluster.settings.controller_us)
+            self.cluster.event_queue.after(delay, self._replicate, batch)
         self._pending[-1].records.append(record)
-
-    def _begin_batch(self, active: Node, batch: Batch) -> None:
-        self._pending.append(batch)
-        if not active.isolated:
-            self._replicated.append(batch)
-        delay = self.cluster.network.between(self.cluster.settings.controller_us)
-        self.cluster.event_queue.after(delay, self._replicate, batch)
 
     def when_committed(self, then: Callable[[], object], never: Callable[[], object]) -> None:
         """Call `then` once all that is written now is committed, `never` if it is discarded instead."""
@@ -186,7 +178,7 @@ class Quorum:
         if process == node.process and node.running:
             self._print_role(node, "started")
             self._learn(node, process)
-            self._majority_is_back()
+            self._commit_due()
 
     def freeze(self, id: int) -> None:
         """Suspend the process of a controller."""
@@ -218,20 +210,17 @@ class Quorum:
         if node.zombie is not None:
             node.zombie.check_sessions()
         if node is self.active:
-            self._majority_is_back()
+            self._commit_due()
         elif node.up:
             delay = self.cluster.network.between(LEARN_US)
             self.cluster.event_queue.after(delay, self._learn, node, node.process)
-            self._majority_is_back()
+            self._commit_due()
 
     def check_zombies(self) -> None:
         """Run timers of controllers that wrongly believe to be active."""
         for node in self.nodes.values():
             if node.zombie is not None and node.up:
                 node.zombie.check_sessions()
-
-    def _majority_is_back(self) -> None:
-        self._commit_due()
 
     def _learn(self, node: Node, process: int) -> None:
         """It learns who is active, discards what it decided since, and reads what it has missed."""
@@ -243,8 +232,7 @@ class Quorum:
         self._read_soon(node)
 
     def _check_on(self, node: Node) -> None:
-        """A controller cannot be reached: plan an election if it is the active one, or if that one has no majority
-        now."""
+        """Plan an election if a controller that is gone was the active one, or leaves that without a majority."""
         if self.active is not None and node is not self.active:
             if self._has_majority(self.active):
                 return
@@ -271,7 +259,8 @@ class Quorum:
         deposed, self.active = self.active, None
         kept = self._replicated[: random.randint(0, len(self._replicated))]
         if deposed is not None and deposed.running:
-            deposed.zombie = self.cluster.controller.copy(_UncommittedLog(self, deposed))
+            # It prints what it decides from here on, and nothing of that is replicated.
+            deposed.zombie = self.cluster.controller.copy(partial(self._print, deposed, committed=False))
         self._commit_all(kept)
         lost, self._waiting = self._waiting, []
         for thrown in (self._pending, self._replicated, self._due):
@@ -308,13 +297,3 @@ class Quorum:
         leader = self.active.id if self.active is not None else NOBODY
         fields = {"leader": leader, "detail": role, "controller_epoch": self.epoch}
         self.cluster.observe(self._event(node, "role", fields))
-
-
-class _UncommittedLog:
-    """The log of a controller that no longer is active and does not know it: it prints, but nothing is replicated."""
-
-    def __init__(self, quorum: Quorum, node: Node) -> None:
-        self._quorum, self._node = quorum, node
-
-    def append(self, record: Record) -> None:
-        self._quorum._print(self._node, record, committed=False)

@@ -11,7 +11,7 @@ from generators.simulator.cluster.channel import Channel
 from generators.simulator.cluster.controller import Controller
 from generators.simulator.cluster.event_queue import BrokerClock, EventQueue
 from generators.simulator.cluster.fetcher import Request
-from generators.simulator.cluster.leader_partition import Fetched, Produced
+from generators.simulator.cluster.leader_requests import Fetched, Produced
 from generators.simulator.cluster.log import Batch, Run
 from generators.simulator.cluster.metadata_log import Node
 from generators.simulator.cluster.network import Network
@@ -62,7 +62,7 @@ class Simulation:
             for id in (*settings.controllers, *settings.brokers)
         }
         self.quorum = Quorum(self, [Node(id, clocks[id]) for id in settings.controllers])
-        self.controller = Controller(self, self.quorum)
+        self.controller = Controller(self, self.quorum.append)
         self.brokers = {
             id: Broker(self, id, clocks[id], settings.versions.get(id, settings.version)) for id in settings.brokers
         }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from generators.simulator.cluster.leader_partition import Produced
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import Settings, Topic
 from generators.simulator.cluster.simulation import Simulation

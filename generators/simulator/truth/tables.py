@@ -106,10 +106,6 @@ class Truth:
         """A broker was alive at `ts` (us) of its clock."""
         self._last_seen[broker] = ts
 
-    @property
-    def cluster(self) -> str:
-        return self._settings.cluster
-
     def close(self) -> dict[str, pa.Table]:
         """The tables of truth; the simulation is over."""
         simulation = self._known

@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generators.simulator.cluster import rules as simulated
-from generators.simulator.cluster.broker import Broker
 from generators.simulator.cluster.leader_partition import LeaderPartition
+from generators.simulator.cluster.peers import Peers
+from generators.simulator.cluster.registration import BrokerRegistration
 from generators.simulator.cluster.replica import Follower
+from generators.simulator.cluster.versions import VERSIONS
 from pipelines.replication.term import kafka_rules as kernel
 
 MS = 1000
@@ -48,9 +50,9 @@ def simulated_start(in_isr: bool, now: int, never: int) -> int:
 
 
 def simulated_eligible(serving: bool, registered: int, fetched: int) -> bool:
-    peer = SimpleNamespace(fenced=not serving, stopping=False, epoch=registered)
-    broker = SimpleNamespace(version=SimpleNamespace(admits_ineligible=False), peers={1: peer})
-    return Broker.admits(broker, Follower(1, broker_epoch=fetched))
+    peers = Peers(VERSIONS["4.1"])
+    peers.learn(1, BrokerRegistration(registered, process=1, fenced=not serving))
+    return peers.admits(Follower(1, broker_epoch=fetched))
 
 
 def simulated_under_min_isr(isr: int, least: int, count: int) -> bool:

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from generators.simulator.cluster.leader_partition import Produced
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import Batch
 from generators.simulator.cluster.settings import MS, Clock, Settings, Topic
 from generators.simulator.cluster.simulation import Simulation

@@ -8,7 +8,7 @@ import pytest
 
 from generators.simulator.clients.producer import Producer, ProducerSettings
 from generators.simulator.cluster.event_queue import EventQueue
-from generators.simulator.cluster.leader_partition import Produced
+from generators.simulator.cluster.leader_requests import Produced
 from generators.simulator.cluster.log import ReplicaLog
 from generators.simulator.cluster.producer_state import Duplicate, ProducerStates, Rejected
 from generators.simulator.cluster.settings import MS, Settings
