@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pipelines.quality.results import CheckSummary
     from pipelines.settings import Settings
     from pipelines.streaming.follow import Batch, InFlight, RunSummary
+    from pipelines.streaming.options import RunOptions
     from pipelines.verdict import Limits, Line
     from pipelines.verdict.since import Since
 
@@ -42,32 +44,19 @@ def spark_session(settings: Settings) -> SparkSession:
 
 def run(
     settings: Settings,
+    asked: RunOptions,
     on_batch: Callable[[Batch], None],
     on_slow: Callable[[InFlight], None] | None = None,
     *,
-    once: bool,
-    drain: bool = False,
-    rebuild: bool = False,
-    reshard: int | None = None,
-    accept_removal: int | None = None,
-    skip_files: Sequence[str] = (),
-    forget: str | None = None,
     held: Held | None = None,
 ) -> RunSummary:
-    """The streaming job: to the end of the data, or on and on; in the role `held` where the caller has it."""
+    """Run the streaming job with `asked` of it beside `[run]`; in the role `held` where the caller has it."""
     from pipelines.streaming import job
-    from pipelines.streaming.options import RunOptions
 
     chosen = settings.run
-    options = RunOptions(
-        once=once,
-        interval=None if once else chosen.interval,
-        drain=drain,
-        rebuild=rebuild,
-        reshard=reshard,
-        accept_removal=accept_removal,
-        skip_files=skip_files,
-        forget=forget,
+    options = replace(
+        asked,
+        interval=None if asked.once else chosen.interval,
         buckets=chosen.buckets,
         master=chosen.master,
         shuffle_partitions=chosen.shuffle_partitions,

@@ -50,6 +50,7 @@ def run(
     from pipelines.commands import jobs
     from pipelines.commands.check import firing_at_least
     from pipelines.commands.progress import batch_line, progress, run_line, slow_line, working
+    from pipelines.streaming.options import RunOptions
 
     if drain and not once:
         raise UsageError("--drain closes what is there and needs --once")
@@ -70,17 +71,16 @@ def run(
         for line in rebuild_cluster(place, cluster, run_job, refuse_unknown):
             echo(line)
         rebuild = False
+    asked = RunOptions(
+        once=once, drain=drain, rebuild=rebuild, reshard=reshard, accept_removal=accept_removal,
+        skip_files=skip_file or (),
+    )  # fmt: skip
     with (working if once else progress)("run") as say:
         summary = jobs.run(
             settings,
+            asked,
             lambda batch: say(batch_line(batch), **asdict(batch)),
             lambda batch: say(slow_line(batch), batch_id=batch.batch_id, events=batch.events, seconds=batch.seconds),
-            once=once,
-            drain=drain,
-            rebuild=rebuild,
-            reshard=reshard,
-            accept_removal=accept_removal,
-            skip_files=skip_file or (),
         )
     echo(run_line(summary))
     if fail_on_alert and firing_at_least(settings, clock.now(), fail_on_alert):

@@ -291,18 +291,14 @@ class Simulation:
     def clean_up(self) -> None:
         """Delete segments at leaders as retention requires (LogManager.cleanupLogs); followers follow the log start."""
         retention = self.settings.retention
-        for broker in self.brokers.values() if retention is not None else ():
-            for replica in broker.replicas.values():
-                if (
-                    retention is not None
-                    and broker.running
-                    and not broker.frozen
-                    and replica.leader_partition is not None
-                ):
-                    start = retention.start(replica.log.start, replica.log.leo, replica.hw)
-                    if start > replica.log.start:
-                        replica.leader_partition.wake()
-                        replica.log.advance_start(start)
+        if retention is None:
+            return
+        for broker in (one for one in self.brokers.values() if one.running and not one.frozen):
+            for replica in (one for one in broker.replicas.values() if one.leader_partition is not None):
+                start = retention.start(replica.log.start, replica.log.leo, replica.hw)
+                if start > replica.log.start and replica.leader_partition is not None:
+                    replica.leader_partition.wake()
+                    replica.log.advance_start(start)
 
     def produce(
         self,
@@ -324,15 +320,6 @@ class Simulation:
         return self.clients.acknowledged
 
     # moved by a script
-
-    def check_isr(self, id: int) -> None:
-        self.brokers[id].check_isr()
-
-    def checkpoint(self, id: int) -> None:
-        self.brokers[id].checkpoint()
-
-    def flush(self, id: int) -> None:
-        self.brokers[id].flush()
 
     def expire(self, id: int) -> None:
         """Fence a broker, as when its session has timed out."""

@@ -28,7 +28,7 @@ def _follower_failure(narrative: Narrative, settings: Settings, title: str) -> s
     rounds(cluster, 2, 2)
     send(cluster, *"de")
     cluster.fetch(2)
-    cluster.checkpoint(2)
+    cluster.brokers[2].checkpoint()
     stored = narrative.after("Broker 2 has a to e, and has stored HW 3 on its disk")
     dies(cluster, 2)
     cluster.run(settings.lag_max_ms / 1000)
@@ -59,7 +59,7 @@ def _leader_failure(narrative: Narrative, settings: Settings, title: str) -> str
     cluster.fetch(2)
     cluster.fetch(3, take=1)
     send(cluster, "f")
-    cluster.checkpoint(1)
+    cluster.brokers[1].checkpoint()
     before = narrative.after(
         "The leader has a to f, broker 2 has a to e, broker 3 a to d; committed is what all have: a to c"
     )

@@ -76,7 +76,7 @@ def recovery_point(narrative: Narrative) -> str:
 def _started_after(narrative: Narrative, end: _End) -> str:
     cluster = narrative.cluster(manual(2), end.title)
     _append(cluster, 10)
-    cluster.flush(1)
+    cluster.brokers[1].flush()
     _append(cluster, 3)
     rounds(cluster, 2, 2)
     files = _files(cluster)

@@ -121,7 +121,9 @@ def _simulate(settings: Settings, echo: Echo) -> str:
 
 
 def _run_and_check(settings: Settings, echo: Echo) -> None:
-    done = jobs.run(settings, lambda batch: echo(f"   {batch_line(batch)}"), once=True, drain=True)
+    from pipelines.streaming.options import RunOptions
+
+    done = jobs.run(settings, RunOptions(drain=True), lambda batch: echo(f"   {batch_line(batch)}"))
     echo(f"   {run_line(done)}")
     echo("\n4. Quality of telemetry and results, then alerts: hwmark check")
     for line in jobs.check(settings).lines():

@@ -55,12 +55,13 @@ def parts(settings: Settings, cluster: str) -> tuple[Place, Run, Callable[[], No
     from pipelines.commands.progress import batch_line
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter
+    from pipelines.streaming.options import RunOptions
     from pipelines.verdict.known import refuse_unknown
 
     path = settings.lake.path
     place = Place(path if "://" in path else str(Path(path).absolute()), settings.lake.storage_options)
 
     def run(forgotten: str | None, held: Held) -> None:
-        jobs.run(settings, lambda batch: echo(batch_line(batch)), once=True, forget=forgotten, held=held)
+        jobs.run(settings, RunOptions(forget=forgotten), lambda batch: echo(batch_line(batch)), held=held)
 
     return place, run, lambda: refuse_unknown(place, Filter(cluster=cluster))

@@ -71,10 +71,8 @@ def simulate(
 
     given = {
         "seed": seed, "cluster": cluster, "brokers": brokers, "racks": racks, "topics": topics,
-        "partitions": partitions, "duration": duration, "version": version, "load": load,
-        "faults": faults, "fault": fault,
-        "rates": command.numbers(rate), "level": level,
-        "fetch_every_ms": fetch_every_ms,
+        "partitions": partitions, "duration": duration, "version": version, "load": load, "faults": faults,
+        "fault": fault, "rates": command.numbers(rate), "level": level, "fetch_every_ms": fetch_every_ms,
     }  # fmt: skip
     way = command.Way(lake is not None, truth, tiles)
     settings = settings_of(config, lake={"path": lake}, simulate=given)

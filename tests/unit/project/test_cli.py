@@ -240,8 +240,10 @@ def test_the_help_tells_every_exit_status():
 def test_run_passes_what_it_was_told_and_fails_on_alert(checked, monkeypatch):
     found = {}
 
-    def reconstruct(settings, on_batch, on_slow, **how):
-        found.update(how, lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
+    def reconstruct(settings, asked, on_batch, on_slow):
+        names = ("once", "drain", "rebuild", "reshard", "accept_removal", "skip_files")
+        found.update({name: getattr(asked, name) for name in names})
+        found.update(lake=settings.lake.path, interval=settings.run.interval, buckets=settings.run.buckets)
         on_slow(InFlight(0, 9, 61.2, "Processing new data", 3, 2, 1))
         on_batch(Batch(0, 9, 3.0, 3.0, versions_behind=2))
         return SimpleNamespace(events=9, batches=1, seconds=3.0, stopped=False)
