@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from generators.simulator.cluster.settings import SECOND
+from generators.simulator.cluster.simulation import Simulation
 from generators.simulator.cluster.versions import VERSIONS
 from generators.simulator.faults.script import SHAPES, Fault
 
-if TYPE_CHECKING:
-    from generators.simulator.cluster.simulation import Simulation
-
-Effect = Callable[["Simulation", Fault], str | None]
-"""Applies a fault, or returns why there was nothing to do."""
+Effect = Callable[[Simulation, Fault], object]
+"""Applies a fault, or returns in words why there was nothing to do."""
 
 DOWN = 3 * SECOND
 PAUSE = 10 * SECOND
@@ -38,12 +36,12 @@ class Injection:
             simulation.event_queue.after(fault.at, self._do, fault)
 
     def _do(self, fault: Fault) -> None:
-        named = _named(self._simulation, fault)
-        skipped = _absent(self._simulation, named) or _EFFECTS[fault.do](self._simulation, named)
+        named, act = _named(self._simulation, fault), _ACTS[fault.do]
+        why = _absent(self._simulation, named) or act.begin(self._simulation, named)
+        skipped = why if isinstance(why, str) else None
         self.done.append(Done(fault, skipped))
-        end = _ENDS.get(fault.do)
-        if skipped is None and end is not None and fault.lasting is not None:
-            self._simulation.event_queue.after(fault.lasting, end, self._simulation, named)
+        if skipped is None and act.end is not None and fault.lasting is not None:
+            self._simulation.event_queue.after(fault.lasting, act.end, self._simulation, named)
 
 
 def _named(simulation: Simulation, fault: Fault) -> Fault:
@@ -87,10 +85,10 @@ def _restart_or_spare(simulation: Simulation, fault: Fault) -> str | None:
     return _restart(simulation, fault)
 
 
-def _freeze(simulation: Simulation, fault: Fault) -> str | None:
+def _freeze(simulation: Simulation, fault: Fault) -> object:
     if simulation.brokers[fault.on].frozen:
         return f"broker {fault.on} is frozen then"
-    return _if_up(lambda simulation, broker: simulation.freeze(broker))(simulation, fault)
+    return _if_up(Simulation.freeze)(simulation, fault)
 
 
 def _thaw(simulation: Simulation, fault: Fault) -> str | None:
@@ -181,7 +179,7 @@ def _roll_one(simulation: Simulation, fault: Fault, broker: int) -> None:
     stopped = fault._replace(do="stop", on=broker)
     if "to" in fault.options:
         simulation.upgrade(broker, VERSIONS[fault.options["to"]])
-    if _EFFECTS["stop"](simulation, stopped) is None:
+    if _STOP.begin(simulation, stopped) is None:
         simulation.event_queue.after(fault.options.get("for", DOWN), _restart, simulation, stopped)
 
 
@@ -196,57 +194,51 @@ def _whole(simulation: Simulation) -> bool:
     return all(set(p.isr) == set(p.replicas) for p in simulation.controller.partitions.values())
 
 
-def _does(action: Callable[[Simulation, Fault], object]) -> Effect:
-    def effect(simulation: Simulation, fault: Fault) -> None:
-        action(simulation, fault)
-
-    return effect
+def _heal(simulation: Simulation, fault: Fault) -> None:
+    simulation.heal(*fault.on)
 
 
-_EFFECTS: Mapping[str, Effect] = {
-    "kill": _if_up(lambda simulation, broker: simulation.kill(broker)),
-    "kill-between-lines": _if_up(lambda simulation, broker: simulation.kill_between_lines(broker)),
-    "power-off": _if_up(lambda simulation, broker: simulation.power_off(broker)),
-    "stop": _if_up(lambda simulation, broker: simulation.stop(broker)),
-    "restart": _restart,
-    "freeze": _freeze,
-    "thaw": _thaw,
-    "lose-disk": _lose_disk,
-    "lose-log-dir": _if_up(lambda simulation, broker: simulation.lose_log_dir(broker)),
-    "cut": _does(lambda simulation, fault: simulation.cut(*fault.on)),
-    "heal": _does(lambda simulation, fault: simulation.heal(*fault.on)),
-    "throttle": _does(lambda simulation, fault: simulation.throttle(fault.on, fault.options["to"])),
-    "unthrottle": _does(lambda simulation, fault: simulation.throttle(fault.on, None)),
-    "clock-jump": _does(lambda simulation, fault: simulation.jump_clock(fault.on, fault.options["by"])),
-    "reassign": _does(lambda simulation, fault: simulation.reassign(fault.on[0], fault.on[1], fault.options["to"])),
-    "elect-preferred": _does(lambda simulation, fault: simulation.elect_preferred(*(fault.on or ()))),
-    "unclean-election": _does(lambda simulation, fault: simulation.elect_unclean(*fault.on)),
-    "create-topic": _create_topic,
-    "delete-topic": _does(lambda simulation, fault: simulation.delete_topic(fault.on)),
-    "configure": _does(lambda simulation, fault: simulation.configure(fault.on, **fault.options["to"])),
-    "delete-records": _does(lambda simulation, fault: simulation.retain(fault.on[0], fault.on[1], fault.options["to"])),
-    "refuse-isr": _does(lambda simulation, fault: simulation.refuse_alter_partitions(fault.on)),
-    "kill-controller": _kill_controller,
-    "freeze-controller": _freeze_controller,
-    "isolate-controller": _isolate,
-    "rolling-restart": _roll,
-    "rolling-upgrade": _roll,
-}
+def _unthrottle(simulation: Simulation, fault: Fault) -> None:
+    simulation.throttle(fault.on, None)
 
-_ENDS: Mapping[str, Effect] = {
-    "kill": _restart,
-    "kill-between-lines": _restart_or_spare,
-    "power-off": _restart,
-    "stop": _restart,
-    "lose-disk": _restart,
-    "lose-log-dir": _does(_replace_log_dir),
-    "freeze": _thaw,
-    "cut": _does(lambda simulation, fault: simulation.heal(*fault.on)),
-    "throttle": _does(lambda simulation, fault: simulation.throttle(fault.on, None)),
-    "refuse-isr": _does(
-        lambda simulation, fault: simulation.refuse_alter_partitions(simulation.settings.alter_partition_errors)
+
+class _Act(NamedTuple):
+    """What a fault does when it begins, and after `for`."""
+
+    begin: Effect
+    end: Effect | None = None
+
+
+_STOP = _Act(_if_up(Simulation.stop), _restart)
+_ACTS: Mapping[str, _Act] = {
+    "kill": _Act(_if_up(Simulation.kill), _restart),
+    "kill-between-lines": _Act(_if_up(Simulation.kill_between_lines), _restart_or_spare),
+    "power-off": _Act(_if_up(Simulation.power_off), _restart),
+    "stop": _STOP,
+    "restart": _Act(_restart),
+    "freeze": _Act(_freeze, _thaw),
+    "thaw": _Act(_thaw),
+    "lose-disk": _Act(_lose_disk, _restart),
+    "lose-log-dir": _Act(_if_up(Simulation.lose_log_dir), _replace_log_dir),
+    "cut": _Act(lambda simulation, fault: simulation.cut(*fault.on), _heal),
+    "heal": _Act(_heal),
+    "throttle": _Act(lambda simulation, fault: simulation.throttle(fault.on, fault.options["to"]), _unthrottle),
+    "unthrottle": _Act(_unthrottle),
+    "clock-jump": _Act(lambda simulation, fault: simulation.jump_clock(fault.on, fault.options["by"])),
+    "reassign": _Act(lambda simulation, fault: simulation.reassign(fault.on[0], fault.on[1], fault.options["to"])),
+    "elect-preferred": _Act(lambda simulation, fault: simulation.elect_preferred(*(fault.on or ()))),
+    "unclean-election": _Act(lambda simulation, fault: simulation.elect_unclean(*fault.on)),
+    "create-topic": _Act(_create_topic),
+    "delete-topic": _Act(lambda simulation, fault: simulation.delete_topic(fault.on)),
+    "configure": _Act(lambda simulation, fault: simulation.configure(fault.on, **fault.options["to"])),
+    "delete-records": _Act(lambda simulation, fault: simulation.retain(fault.on[0], fault.on[1], fault.options["to"])),
+    "refuse-isr": _Act(
+        lambda simulation, fault: simulation.refuse_alter_partitions(fault.on),
+        lambda simulation, _: simulation.refuse_alter_partitions(simulation.settings.alter_partition_errors),
     ),
-    "kill-controller": _does(_restart_controller),
-    "freeze-controller": _does(_thaw_controller),
-    "isolate-controller": _does(lambda simulation, fault: simulation.quorum.rejoin(fault.on)),
+    "kill-controller": _Act(_kill_controller, _restart_controller),
+    "freeze-controller": _Act(_freeze_controller, _thaw_controller),
+    "isolate-controller": _Act(_isolate, lambda simulation, fault: simulation.quorum.rejoin(fault.on)),
+    "rolling-restart": _Act(_roll),
+    "rolling-upgrade": _Act(_roll),
 }
