@@ -61,11 +61,6 @@ def _joined(first: MetadataRows, chosen: npt.NDArray[np.bool_], second: Metadata
     return rows, np.append(first.offsets[chosen], second.offsets)
 
 
-def read_rows(nodes: Sequence[NodeLog], cluster: str) -> MetadataRows:
-    """All rows of the log that these nodes have copies of. Raises Unreadable."""
-    return Replay(cluster).read(nodes)
-
-
 class Replay:
     """The state of the replay: registrations (epochs come from them), and an open metadata transaction."""
 

@@ -6,14 +6,13 @@ import json
 import time
 import uuid
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pipelines.commands import clock
-from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
+from pipelines.commands.common_options import Config, Debug, Lake, TableOrJson, settings_of_existing_lake
 from pipelines.commands.exits import AUDIT_DAMAGE, AUDIT_NOT_KNOWN
 from pipelines.commands.progress import echo, working
 from pipelines.errors import UsageError
@@ -24,18 +23,7 @@ if TYPE_CHECKING:
     from generators.disks.replica import ReplicaLog
     from pipelines.lake.lake import Lake as LakeTables
 
-REPLICA_COLUMNS = (
-    *("topic", "partition", "broker", "start", "end", "hw", "recovery_point", "stopped", "batches", "records"),
-    *("index", "scan", "producers", "transactions", "keys", "epochs"),
-)
 FINDING_COLUMNS = ("topic", "partition", "broker", "severity", "kind", "from", "to", "summary")
-
-
-class AuditFormat(StrEnum):
-    """Formats of `hwmark audit`."""
-
-    table = "table"
-    json = "json"
 
 
 def audit(
@@ -52,7 +40,7 @@ def audit(
     every: Annotated[bool, typer.Option("--all", help="Partitions without a finding, too.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --lake: whose disks these are.")] = None,
     lake: Lake = None,
-    format: Annotated[AuditFormat, typer.Option(help="How to print.")] = AuditFormat.table,
+    format: Annotated[TableOrJson, typer.Option(help="How to print.")] = TableOrJson.table,
     config: Config = None,
     debug: Debug = False,
 ) -> None:
@@ -101,9 +89,9 @@ def audit(
     status = _status(totals)
     if place is not None:
         _keep(place, str(cluster), [*general, *rows])
-    printed = _json(totals, shown, general, status) if format is AuditFormat.json else _text(head, shown, findings)
+    printed = _json(totals, shown, general, status) if format is TableOrJson.json else _text(head, shown, findings)
     echo(printed)
-    for log in (log for one in shown for log in one.logs if offset is not None and format is AuditFormat.table):
+    for log in (log for one in shown for log in one.logs if offset is not None and format is TableOrJson.table):
         way = look_up(log.source.path, offset or 0)
         echo(
             f"{log.name}: {way.words(offset or 0) if way else f'offset {offset}: not there, the log ends at {log.end}'}"
@@ -115,12 +103,9 @@ def audit(
 
 
 def _lake(lake: str, cluster: str | None, config: Path | None) -> LakeTables:
-    from pipelines.lake.lake import Lake as Place
-
     if cluster is None:
         raise UsageError("whose disks are these? Name the cluster with --cluster")
-    settings = settings_of_existing_lake(config, lake={"path": lake})
-    return Place(settings.lake.path, settings.lake.storage_options)
+    return settings_of_existing_lake(config, lake={"path": lake}).tables
 
 
 def _losses(place: LakeTables, cluster: str) -> dict[tuple[str, int], list[dict[str, Any]]]:
@@ -158,9 +143,8 @@ def _text(head: str, shown: Sequence[PartitionAudit], findings: Sequence[Finding
     from pipelines.commands.show.tables import as_table
 
     lines = [head]
-    if shown:
-        rows = [replica_row(log) for one in shown for log in one.logs]
-        lines += ["", as_table(rows, REPLICA_COLUMNS)]
+    if rows := [replica_row(log) for one in shown for log in one.logs]:
+        lines += ["", as_table(rows, tuple(rows[0]))]
     if findings:
         lines += ["", as_table([finding_row(finding) for finding in findings], FINDING_COLUMNS)]
     return "\n".join(lines)

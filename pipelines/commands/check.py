@@ -69,7 +69,6 @@ def check(
     from pipelines.alerting.rules import load
     from pipelines.alerting.step import News, Told, last_step, set_told, told, untold
     from pipelines.commands import jobs
-    from pipelines.lake.lake import Lake as Place
     from pipelines.lake.roles import RoleHeld
     from pipelines.quality.results import failed_since, last_run_at
     from schemas import quality_results
@@ -80,7 +79,7 @@ def check(
     if gx is not None and not settings.check.suites:
         raise UsageError(f"--gx {gx} keeps how suites of your own came out, and [check.suites] names none")
     rules = load(settings.alerts.rules_file or None)  # of bad rules nothing is done
-    now, place, wrong = clock.now(), Place(settings.lake.path, settings.lake.storage_options), list[Exception]()
+    now, place, wrong = clock.now(), settings.tables, list[Exception]()
     before = (_going_on(lambda: told(place, name), wrong) or Told()) if since_last else Told(now, now)
     for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():
         echo(str(line))

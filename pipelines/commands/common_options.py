@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextvars import ContextVar
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,6 +73,13 @@ def arranged(words: list[str]) -> list[str]:
         else:
             others.append("--fail-on-alert=warning" if word == "--fail-on-alert" else word)
     return first + others
+
+
+class TableOrJson(StrEnum):
+    """How a command prints."""
+
+    table = "table"
+    json = "json"
 
 
 def _severity(value: str | None) -> str | None:

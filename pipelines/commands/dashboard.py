@@ -57,7 +57,6 @@ def app(settings: Settings) -> FastAPI:
     """The application as the settings have it. Raises UsageError where an address needs a token."""
     from pipelines.alerting.owners import Owner
     from pipelines.commands import jobs
-    from pipelines.lake.lake import Lake
     from pipelines.metrics.routes import router
     from pipelines.web.app import create_app
     from pipelines.web.guard import LOOPBACK
@@ -71,7 +70,7 @@ def app(settings: Settings) -> FastAPI:
             f"--host {chosen.host} can be reached from elsewhere: set HWMARK_DASHBOARD__TOKEN, or what "
             f"[dashboard] token names, to a token of {LEAST} characters or more"
         )
-    place = Lake(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
     reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh, owners)
     metrics = router(jobs.exporter(settings, clock.now))

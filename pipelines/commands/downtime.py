@@ -145,10 +145,7 @@ def list_windows(
 
 
 def _place(lake: str | None, config: Path | None) -> Place:
-    from pipelines.lake.lake import Lake as Place
-
-    settings = settings_of_existing_lake(config, lake={"path": lake})
-    return Place(settings.lake.path, settings.lake.storage_options)
+    return settings_of_existing_lake(config, lake={"path": lake}).tables
 
 
 def _write(place: Place, window: Downtime) -> None:

@@ -94,12 +94,11 @@ def check(
 def exporter(settings: Settings, now: Callable[[], datetime]) -> Exporter:
     """What `/metrics` and `/healthz` answer from; `now` is the wall clock."""
     from pipelines.alerting.rules import load
-    from pipelines.lake.lake import Lake
     from pipelines.metrics.exporter import Exporter
 
     rules = load(settings.alerts.rules_file or None).settings
     return Exporter(
-        Lake(settings.lake.path, settings.lake.storage_options),
+        settings.tables,
         lambda: limits(settings),
         {name: rule.severity for name, rule in rules.items() if rule.enabled},
         now,
@@ -112,33 +111,30 @@ def limits(settings: Settings, since: Since = DAY) -> Limits:
     from pipelines.alerting.behind import JOB_BEHIND
     from pipelines.alerting.rules import load
     from pipelines.alerting.silence import STALE_SOURCE
-    from pipelines.lake.lake import Lake
     from pipelines.streaming.checkpoint.offsets import interval
     from pipelines.verdict import Limits
 
     rules = load(settings.alerts.rules_file or None)
-    every = max(settings.run.interval, interval(Lake(settings.lake.path, settings.lake.storage_options)) or 0)
+    every = max(settings.run.interval, interval(settings.tables) or 0)
     silent_s, behind_s = rules.of(STALE_SOURCE).stale_after_s, rules.of(JOB_BEHIND).limit_s(every)
     return Limits(silent_s, behind_s, since, max(60.0, 2 * settings.watch.interval))
 
 
 def verdicts(settings: Settings, now: datetime) -> list[Line]:
     """What is known of every cluster of the lake, the worst first; `now` is the wall clock."""
-    from pipelines.lake.lake import Lake
     from pipelines.lake.queries import Filter
     from pipelines.verdict import lines, verdict
     from pipelines.verdict.collect import survey
 
-    place, bounds = Lake(settings.lake.path, settings.lake.storage_options), limits(settings)
+    place, bounds = settings.tables, limits(settings)
     return lines(verdict(record, bounds, now) for record in survey(place, Filter(), bounds.since, bounds, now).records)
 
 
 def clock_off(settings: Settings, now: datetime) -> str | None:
     """That the clock of this host cannot be right, as far as the lake shows."""
-    from pipelines.lake.lake import Lake
     from pipelines.verdict.host_clock import clock_off as found
 
-    return found(Lake(settings.lake.path, settings.lake.storage_options), now)
+    return found(settings.tables, now)
 
 
 def alerts(settings: Settings, now: datetime | None = None, *, write: bool = True) -> Sequence[AlertState]:

@@ -41,13 +41,12 @@ def note(
 
     from pipelines.alerting.lookup import incident_or_alert, read_states
     from pipelines.alerting.outbox import next_moment
-    from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter
     from pipelines.verdict.known import refuse_unknown
     from schemas import notes
 
     settings = settings_of_existing_lake(config, lake={"path": lake})
-    place = Place(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     refuse_unknown(place, Filter(cluster=cluster))
     if incident is not None:
         incident_or_alert(place, incident)

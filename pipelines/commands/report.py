@@ -46,7 +46,6 @@ def report(
       hwmark report --lake lake --since 2026-11-21T01:25:00 --until 2026-11-21T01:30:00
     """
     from pipelines.commands import jobs
-    from pipelines.lake.lake import Lake
     from pipelines.lake.queries import Filter
     from pipelines.report import contents, render
 
@@ -55,7 +54,7 @@ def report(
         raise UsageError(f"--alert {alert} says what the report is on: leave the other filters away")
     render.require_place(out)
     settings = settings_of_existing_lake(config, lake={"path": lake})
-    place = Lake(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     asked = _asked(place, alert, Filter(cluster, topic, partition), *period)
     with working("report", each=False) as say:
         say("reading the lake")

@@ -99,11 +99,10 @@ def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, 
 
     Raises UsageError for no losses.
     """
-    from pipelines.lake.lake import Lake as Place
     from pipelines.lake.queries import Filter, rows
     from pipelines.verdict.known import refuse_unknown
 
-    place = Place(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     found, _ = rows(place, "serious", Filter(cluster), 1_000_000)
     if not found:
         refuse_unknown(place, Filter(cluster))

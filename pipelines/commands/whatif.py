@@ -57,7 +57,6 @@ def whatif(
       hwmark whatif --lag-max-ms 10000 --min-isr 2 --since 7d
       hwmark whatif --lag-max-ms 60000 --topic orders --format json
     """
-    from pipelines.lake.lake import Lake as Tables
     from pipelines.lake.queries import Filter
     from pipelines.verdict.since import since_of
     from pipelines.whatif.change import Change
@@ -66,7 +65,7 @@ def whatif(
         raise UsageError("nothing is changed: give --lag-max-ms, --min-isr or both")
     asked = since_of(since)
     settings = settings_of_existing_lake(config, lake={"path": lake})
-    place = Tables(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     wanted, change = Filter(cluster, topic, partition), Change(lag_max_ms, min_isr)
     found: list[Compared] = []
     with working("whatif", each=False) as say:

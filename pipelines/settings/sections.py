@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import fields
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
@@ -13,6 +13,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from pipelines.replication.rules import Rules
 from pipelines.settings.notify import Notify
 from pipelines.settings.values import STRICT, Reference, Seconds, Zone
+
+if TYPE_CHECKING:
+    from pipelines.lake.lake import Lake
 
 PREFIX = "HWMARK_"
 
@@ -232,6 +235,13 @@ class Settings(BaseSettings):
     dashboard: Dashboard = Dashboard()
     maintain: Maintain = Maintain()
     simulate: Simulate = Simulate()
+
+    @property
+    def tables(self) -> Lake:
+        """The lake of these settings."""
+        from pipelines.lake.lake import Lake
+
+        return Lake(self.lake.path, self.lake.storage_options)
 
     @property
     def coalesce_ms(self) -> int:

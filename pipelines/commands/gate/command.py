@@ -16,7 +16,6 @@ from pipelines.gate import gold, words
 from pipelines.gate.facts import Facts
 from pipelines.gate.gold import Asked
 from pipelines.gate.judgement import Answer, Judgement, judge
-from pipelines.lake.lake import Lake
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
@@ -41,7 +40,7 @@ class Printing:
 
 def of_lake(settings: Settings, asked: Asked) -> Callable[[], Facts]:
     """What a lake knows, each time it is called."""
-    lake = Lake(settings.lake.path, settings.lake.storage_options)
+    lake = settings.tables
     return lambda: gold.read(lake, asked, jobs.limits(settings), clock.now())
 
 
@@ -106,7 +105,7 @@ def record(settings: Settings, judged: Judgement) -> None:
         "author": author(), "written_at": clock.now(),
     }  # fmt: skip
     try:
-        place = Lake(settings.lake.path, settings.lake.storage_options)
+        place = settings.tables
         place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
     except Exception as error:
         _log.warning("the answer is not in ops/notes, which cannot be written: %s", error)
@@ -118,7 +117,7 @@ def open_downtime(settings: Settings, facts: Facts, lasts_s: float) -> str:
 
     if not lasts_s:
         return ""
-    place = Lake(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
     return line_of(open_window(place, facts.cluster, sorted(facts.stopped), None, lasts_s, "hwmark gate"))
 
 

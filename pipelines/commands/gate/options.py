@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from pipelines.commands.common_options import Config, Debug, Lake, settings_of, settings_of_existing_lake
+from pipelines.commands.common_options import Config, Debug, Lake, TableOrJson, settings_of, settings_of_existing_lake
 from pipelines.commands.exits import GATE_NO, GATE_NOT_KNOWN
 from pipelines.errors import UsageError
-
-
-class GateFormat(StrEnum):
-    """How `hwmark gate` prints."""
-
-    table = "table"
-    json = "json"
 
 
 def gate(
@@ -41,7 +33,7 @@ def gate(
         typer.Option(metavar="15m", help="A yes opens a downtime of these brokers (`hwmark downtime`)."),
     ] = None,
     limit: Annotated[int, typer.Option(min=1, help="At most so many partitions in the table.")] = 30,
-    format: Annotated[GateFormat, typer.Option(help="How to print.")] = GateFormat.table,
+    format: Annotated[TableOrJson, typer.Option(help="How to print.")] = TableOrJson.table,
     config: Config = None,
     debug: Debug = False,
 ) -> None:

@@ -16,7 +16,6 @@ from pipelines.commands.notify.transports import Transports
 from pipelines.commands.progress import progress
 from pipelines.errors import UsageError
 from pipelines.lake.file_systems import local_path
-from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from pipelines.notify import look as looking
 from pipelines.notify.alertmanager import Alertmanager
@@ -42,7 +41,7 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
 
     Raises RoleHeld while another process notifies for the lake.
     """
-    lake = _lake(settings)
+    lake = settings.tables
     with progress("notify") as say, hold(lake.root, "notify", lake.storage_options) as held:
 
         def write(rows: Sequence[Delivery]) -> None:
@@ -71,7 +70,7 @@ def dry_run(settings: Settings, echo: Say) -> None:
     """Prints what a round would send, through the code that sends it; the lake stays as it is."""
     from pipelines.commands.notify.transports import Printed
 
-    lake = _lake(settings)
+    lake = settings.tables
     ledger = Ledger(from_arrow(lake.read(deliveries.TABLE, deliveries.ARROW)), lambda rows: None)
     seen = _look(settings, clock.now(), write=False)
     for why in seen.wrong:
@@ -95,14 +94,10 @@ def test(settings: Settings, echo: Say) -> list[str]:
     return failed
 
 
-def _lake(settings: Settings) -> Lake:
-    return Lake(settings.lake.path, settings.lake.storage_options)
-
-
 def _look(settings: Settings, now: datetime, *, write: bool = True) -> looking.Round:
     owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
     return looking.look(
-        _lake(settings), jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, now,
+        settings.tables, jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, now,
         per=INCIDENT if settings.notify.per == INCIDENT else None, owners=owners, write=write,
     )  # fmt: skip
 

@@ -98,7 +98,7 @@ def show(
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = Filter(cluster, topic, partition)
     question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id, broker)
-    place = Place(settings.lake.path, settings.lake.storage_options)
+    place = settings.tables
 
     def answer(place: Place) -> None:
         if bootstrap is None or format is Format.table:

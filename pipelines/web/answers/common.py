@@ -107,7 +107,6 @@ def sentences_of(found: Sequence[Verdict]) -> list[Sentence]:
 
 def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
     """Rows of a query to a table of the snapshot, none where it was never written; maps are objects."""
-
     return reader.answer(("rows", table.path, sql), lambda lake: [plain(row) for row in select_rows(lake, table, sql)])
 
 

@@ -15,7 +15,7 @@ from generators.disks.directories import find_log_directories
 from generators.disks.files import Unreadable
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
 from generators.disks.metadata_messages import UnknownRecord, decode
-from generators.disks.metadata_rows import SOURCE, Replay, read_rows
+from generators.disks.metadata_rows import SOURCE, Replay
 from generators.disks.records import Damaged
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events
@@ -51,7 +51,7 @@ def test_rows_are_those_of_the_printed_log(tmp_path, name):
     """The timeline of ISRs and leaders is that of Kafka's own tool, of the longest of the three copies."""
     recorded(tmp_path, name)
     copies = nodes(tmp_path / "data")
-    found = read_rows(copies, "c").rows
+    found = Replay("c").read(copies).rows
     (tmp_path / "printed").mkdir()
     dump = f"metadata-{longest(copies).directory.broker_id}.txt"
     shutil.copy(tmp_path / "dumps" / dump, tmp_path / "printed" / "metadata.dump")
@@ -70,7 +70,7 @@ def test_the_end_of_the_log_is_not_committed(tmp_path):
     assert (committed_end(three), longest(three).lineage.end) == (215, 227)
     assert committed_end(nodes(data / "broker-1")) == 0
     assert committed_end(nodes(data / "broker-2", data / "broker-3")) == 0, "broker 3 is in a later epoch by now"
-    rows = read_rows(three, "c")
+    rows = Replay("c").read(three)
     assert [bool(flag) for flag in rows.rows["committed"].to_pylist()] == (rows.offsets < 215).tolist()
 
 
@@ -115,7 +115,7 @@ def change(*tagged):
 
 def told(folder):
     names = ("event_type", "leader_id", "leader_epoch", "partition_epoch", "isr", "committed")
-    return [tuple(row[name] for name in names) for row in read_rows(nodes(folder), "c").rows.to_pylist()]
+    return [tuple(row[name] for name in names) for row in Replay("c").read(nodes(folder)).rows.to_pylist()]
 
 
 def test_epochs_come_from_replay(tmp_path):
@@ -214,7 +214,7 @@ def test_what_a_node_skipped_by_a_snapshot_is_lost_and_its_state_is_told_as_stat
     state = batch(0, 2, payload=record(0, None, TOPIC) + record(1, None, partition(isr=(1,))))
     (at / f"{10:020d}-{1:010d}.checkpoint").write_bytes(state + batch(2, attributes=CONTROL, payload=record(
         0, struct.pack(">hh", 0, SNAPSHOT_FOOTER), b"\0\0\0")))  # fmt: skip
-    rows = read_rows(nodes(tmp_path), "c")
+    rows = Replay("c").read(nodes(tmp_path))
     assert rows.lost == 7
     kinds = [(row["event_type"], row["isr"], row["detail"]) for row in rows.rows.to_pylist()]
     assert kinds[1][2] == "7 records of the metadata log: offsets 3..9 are in no copy given"
@@ -230,7 +230,7 @@ def test_copies_of_several_nodes_complete_each_other(tmp_path):
 def test_a_kind_or_version_that_is_not_known_is_counted_and_the_rest_is_read(tmp_path):
     future = [b"\x01\x7f\x00", b"\x01\x03\x09" + bytes(40), b"\x05\x03\x00", TOPIC[:6]]
     metadata_node(tmp_path, 1, [(1, one) for one in (TOPIC, *future, partition())])
-    rows = read_rows(nodes(tmp_path), "c")
+    rows = Replay("c").read(nodes(tmp_path))
     assert rows.rows.num_rows == 1
     assert sum(rows.unknown.values()) == 4
     assert "PARTITION_RECORD in version 9" in rows.unknown
@@ -303,7 +303,7 @@ def test_a_log_that_grows_is_read_on_from_where_it_ended_and_says_the_same(tmp_p
             shutil.rmtree(folder / f"broker-{broker}", ignore_errors=True)
             metadata_node(folder, broker, records_of(values[:size]))
         found += rows_of(replay.read(node_logs(find_log_directories([tmp_path / "data"]), walked)))
-    assert found == rows_of(read_rows(nodes(tmp_path / "data"), "c"))
+    assert found == rows_of(Replay("c").read(nodes(tmp_path / "data")))
     assert len(found) == 8
 
 
