@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from generators.brokerlogs.discovery.heads import first_bytes, is_archive
 from generators.brokerlogs.discovery.log_file import UNPACKED, LogBytes, original
-from generators.brokerlogs.discovery.streams import Splitter, prefix_of, split
+from generators.brokerlogs.discovery.streams import Splitter, arrange, order_of, prefix_of, split
 
 PIPE = "-"
 _BROKERS_OWN = re.compile(r"^\d{20}\.|\.(?:index|timeindex|txnindex|snapshot|properties|jar)$")
@@ -26,7 +26,8 @@ _DAMAGES = (OSError, EOFError, RuntimeError, ValueError, tarfile.TarError, zipfi
 class Archives:
     """The archives of one call, each unpacked once, into folders that are gone with this object.
 
-    A file with the lines of several containers, each behind its name, is one, too, unless files are followed.
+    A file with the lines of several containers, each behind its name, or an export whose lines are not in the order of
+    time, is one, too, unless files are followed.
     """
 
     def __init__(self, *, follow: bool = False) -> None:
@@ -39,8 +40,13 @@ class Archives:
     def folder_of(self, path: Path) -> tuple[Path, list[str]] | None:
         """The folder with what an archive holds, and messages on what could not be read; None for other files."""
         head = b"" if _BROKERS_OWN.search(path.name) else first_bytes(path)
-        unpack = _unpack if is_archive(head) else None if self._follow or not prefix_of(head) else split
-        if unpack is None:
+        if is_archive(head):
+            unpack = _unpack
+        elif not self._follow and prefix_of(head):
+            unpack = split
+        elif not self._follow and order_of(head):
+            unpack = arrange
+        else:
             return None
         stat = path.stat()
         key = path, stat.st_size, stat.st_mtime_ns

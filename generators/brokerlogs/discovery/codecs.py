@@ -1,8 +1,9 @@
-"""Compressed bytes, known by how they begin, else by the name of their file."""
+"""Compressed bytes, and text in UTF-16, known by how they begin, else by the name of their file."""
 
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import io
 import lzma
@@ -20,7 +21,8 @@ _SUFFIXES = {
 FOREIGN = (".7z", ".rar", ".Z", ".snappy", ".sz", ".br", ".lzo", ".gpg", ".age", ".enc")
 """Suffixes of compression and encryption that are not undone here: such files are told as unread."""
 _BEGINNINGS = {
-    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4"
+    b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"\x04\x22\x4d\x18": "lz4",
+    b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16",
 }  # fmt: skip
 _BUFFER = 1 << 18
 _PIECE = 1 << 16
@@ -42,9 +44,9 @@ class Unpacking:
     def __init__(self, descriptor: int, name: str, stop: Callable[[], bool]) -> None:
         head = os.pread(descriptor, 6, 0)
         self.damage: str | None = None
-        codecs = [codec for begin, codec in _BEGINNINGS.items() if head.startswith(begin)]
-        codecs += [codec for suffix, codec in _SUFFIXES.items() if name.endswith(suffix)]
-        self.codec = codecs[0] if codecs else None
+        found = [codec for begin, codec in _BEGINNINGS.items() if head.startswith(begin)]
+        found += [codec for suffix, codec in _SUFFIXES.items() if name.endswith(suffix)]
+        self.codec = found[0] if found else None
         self._read = _reader(self.codec, _Raw(descriptor, stop)) if self.codec and head else lambda _: b""
 
     def read(self, limit: int) -> bytes:
@@ -76,8 +78,27 @@ def _reader(codec: str, raw: io.RawIOBase) -> Callable[[int], bytes]:
         return bz2.BZ2File(buffered).read1
     if codec == "xz":
         return lzma.LZMAFile(buffered).read1
+    if codec == "utf-16":  # as PowerShell writes what a command prints
+        return io.BufferedReader(_Utf8(buffered), _BUFFER).read1
     stream = pa.CompressedInputStream(pa.PythonFile(buffered, "r"), codec)
     return lambda limit: bytes(stream.read(min(limit, _PIECE)))
+
+
+class _Utf8(io.RawIOBase):
+    """UTF-16 as UTF-8."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._decoder, self._rest = raw, codecs.getincrementaldecoder("utf-16")("replace"), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest and (data := self._raw.read1(_PIECE)):
+            self._rest = self._decoder.decode(data).encode()
+        some, self._rest = self._rest[: len(buffer)], self._rest[len(buffer) :]
+        buffer[: len(some)] = some
+        return len(some)
 
 
 class _Raw(io.RawIOBase):

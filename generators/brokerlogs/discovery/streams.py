@@ -1,9 +1,11 @@
-"""One stream with the lines of several containers, each behind the name of its own, and a file for each."""
+"""Streams whose lines are those of several containers, each behind its name, or come the newest first."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from generators.brokerlogs.discovery.codecs import plain_name
@@ -19,7 +21,7 @@ _PREFIXES = tuple(
 )
 _MOST = 200
 """Names of containers in one stream."""
-_PIECE = 8 << 20
+_PIECE, _HEAD = 8 << 20, 1 << 16
 
 
 def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
@@ -27,9 +29,58 @@ def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
     return next((prefix for prefix in _PREFIXES if prefix.match(head.lstrip())), None)
 
 
+_TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*|(?<!\d)[12]\d{12}(?:\d{6})?(?!\d)")
+_COARSE = 16
+"""Characters of a time up to its minute."""
+_LOOKED_AT = 200
+"""Lines by which it is seen in what order a log is."""
+_ENTRY = re.compile(rb"(?=\{\"|\[\")")
+_LARGEST = 1 << 30
+"""Bytes of a log whose lines are put in order in memory."""
+_TOO_LARGE = "{}: its lines are not in the order of time, unread: sort them (`tac`, where the newest come first)"
+Order = Callable[[list[bytes]], list[bytes]]
+
+
+def order_of(head: bytes) -> Order | None:
+    """Return what puts the lines of an export that begins with `head` in order; None for lines that are.
+
+    The newest may come first, or all stand in one line of JSON, or in no order. A line without a time goes with the one
+    before it.
+    """
+    if head[:1] in b"[{" and b"\n" not in head.rstrip() and len(_TIME.findall(head)) > 2:
+        return lambda lines: _ENTRY.split(b"\n".join(lines))
+    lines = head.split(b"\n", _LOOKED_AT)[:-1]
+    times = [found[0].replace(b"T", b" ") for line in lines if line[:1] > b" " and (found := _TIME.search(line))]
+    rises, falls = sum(a < b for a, b in pairwise(times)), sum(a > b for a, b in pairwise(times))
+    if falls > 2 and falls > 4 * rises:
+        return lambda lines: lines[::-1]
+    far = sum(a[:_COARSE] > b[:_COARSE] for a, b in pairwise(times))
+    return _sorted if far > 2 and 10 * far > len(times) > 0.9 * len(lines) else None
+
+
+def _sorted(lines: list[bytes]) -> list[bytes]:
+    time, keyed = b"", list[tuple[bytes, int]]()
+    for k, line in enumerate(lines):
+        found = _TIME.search(line)
+        time = found[0].replace(b"T", b" ") if found else time
+        keyed.append((time, k))
+    return [lines[k] for _, k in sorted(keyed)]
+
+
+def arrange(path: Path, folder: Path) -> list[str] | None:
+    """Write the lines of an export in order; returns what is wrong with it."""
+    data = LogBytes(path)
+    text = data.read(_LARGEST + 1)
+    order = order_of(text[:_HEAD])
+    if len(text) > _LARGEST or order is None:
+        return [_TOO_LARGE.format(path)]
+    (folder / plain_name(path.name)).write_bytes(b"\n".join(order(text.rstrip(b"\n").split(b"\n"))) + b"\n")
+    return [*filter(None, (data.damage, data.error))]
+
+
 def split(path: Path, folder: Path) -> list[str] | None:
     """Write the lines of each container to a file in a folder of its name; None where there is only one."""
-    prefix, data = prefix_of(LogBytes(path).read(1 << 16)), LogBytes(path)
+    prefix, data = prefix_of(LogBytes(path).read(_HEAD)), LogBytes(path)
     if prefix is None:
         return None
     out = Splitter(prefix, folder, plain_name(path.name).removesuffix(".log") + ".log")

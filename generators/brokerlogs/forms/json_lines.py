@@ -12,10 +12,24 @@ import msgspec
 from generators.brokerlogs.forms.layouts import written
 from generators.brokerlogs.forms.rule import Rule, line_rule
 
-_TEXT = ("message", "msg", "log", "line", "MESSAGE", "@message", "textPayload", "body")
+_TEXT = ("message", "msg", "log", "line", "MESSAGE", "@message", "textPayload", "body", "short_message")
 _LEVEL = ("log.level", "level", "severity", "levelname")
-_LOGGER = ("log.logger", "logger_name", "loggerName", "logger", "class", "loggername", "source")
+_LOGGER = (
+    "log.logger",
+    "logger_name",
+    "loggerName",
+    "logger",
+    "class",
+    "loggername",
+    "source",
+    "_logger",
+    "logger.name",
+)
 _TIME = ("@timestamp", "timestamp", "time", "timeMillis", "instant", "ts", "date", "timeEpoch")
+_AROUND = ("_source", "jsonPayload")
+"""Fields that hold those of a line."""
+_DOCKERS = {"log", "stream", "time", "attrs"}
+"""Docker's own, whose text ends with a newline unless more of the line is to come."""
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -44,6 +58,9 @@ def enclosed_line(match: re.Match[bytes]) -> bytes:
 
 
 def _line(fields: Mapping[str, Any], local: str, line: bytes) -> bytes:
+    for name in _AROUND:
+        inner = fields.get(name)
+        fields = {**fields, **inner} if isinstance(inner, Mapping) else fields
     text = _first(fields, _TEXT)
     if isinstance(text, Mapping):
         text = _first(text, ("formatted", "text", "message"))
@@ -52,7 +69,8 @@ def _line(fields: Mapping[str, Any], local: str, line: bytes) -> bytes:
     level, time = _first(fields, _LEVEL), _first(fields, _TIME)
     logger = _first(fields, _LOGGER)
     if level is None or time is None or not isinstance(logger, str):  # an envelope: its text is a line, or part of one
-        return text.encode() + (b"" if text.endswith("\n") or "stream" in fields else b"\n")
+        is_part = fields.get("logtag") == "P" or fields.keys() <= _DOCKERS
+        return text.encode() + (b"" if text.endswith("\n") or is_part else b"\n")
     found = {
         "time": _time(time),
         "level": str(level).upper().encode(),

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 
 from generators.brokerlogs.forms.rule import Rule, line_rule
-from generators.brokerlogs.forms.times import TIME, stock_time
+from generators.brokerlogs.forms.times import TIME, iso_time, printed_time, stock_time
 from pipelines.errors import UsageError
 
 LAYOUTS = (
@@ -32,6 +32,7 @@ LAYOUTS = (
     "%d %p %c - %m",
     "%d %p %c: %m",
     "%p %d %m (%c)",
+    "%p [%d] %m (%c)",
     "%p %d %c - %m",
 )
 """Tried in this order: of two that may fit a line the one that says more comes first. A thread has no `=` in its name,
@@ -47,7 +48,7 @@ _LONG = {
     "method": "M", "sequenceNumber": "sn", "throwable": "ex", "xEx": "ex", "relative": "r", "class": "C", "file": "F",
     "le": "p", "lo": "c",
 }  # fmt: skip
-_PIECE = re.compile(r"%%|%-?\d*\.?-?\d*([A-Za-z]+)(?:\{[^}]*\})*")
+_PIECE = re.compile(r"%%|%-?\d*\.?-?\d*([A-Za-z]+)(?:\{([^}]*)\})?(?:\{[^}]*\})*")
 
 
 @lru_cache
@@ -67,6 +68,8 @@ def expression(layout: str) -> str:
         if name not in _FIELDS:
             raise UsageError(f"pattern {layout!r}: %{piece[1]} is not known; known are {', '.join(sorted(_FIELDS))}")
         group, shape = _FIELDS[name]
+        if group == "time" and (printed := printed_time(piece[2] or "")):
+            shape = re.sub(r"\?P<\w>", "?:", printed.pattern)
         parts.append(f"(?P<{group}>{shape})" if group and group not in groups else f"(?:{shape})")
         groups.add(group)
         if piece[0][1:2] == "-":
@@ -87,9 +90,14 @@ def _literal(text: str) -> str:
 @lru_cache
 def layout_rule(layout: str, zone: str) -> Rule:
     """The rule that writes lines of a layout in Kafka's stock pattern, with times in `zone`."""
+    formats = (printed_time(piece[2] or "") for piece in _PIECE.finditer(layout) if piece[1] in ("d", "date"))
+    printed = next(filter(None, formats), None)
 
     def write(match: re.Match[bytes]) -> bytes:
-        return written({name: value for name, value in match.groupdict().items() if value is not None}, zone, match[0])
+        fields = {name: value for name, value in match.groupdict().items() if value is not None}
+        if printed and (time := printed.match(fields["time"].decode())):
+            fields["time"] = iso_time(time).encode()
+        return written(fields, zone, match[0])
 
     return line_rule(layout, expression(layout), write)
 
@@ -105,6 +113,17 @@ _BY_MESSAGE = (
 """Loggers of messages that only one logger prints, for layouts that name none."""
 
 
+_STATE_CHANGES = (b"[Broker id=", b"[Controller id=")
+
+
+def full_logger(logger: bytes, message: bytes) -> bytes:
+    """The name of a logger of which a layout prints the last part (`%c{1}`), or first letters (`%c{1.}`), as the whole
+    name where it is `state.change.logger`, else with some package before it."""
+    if logger.rpartition(b".")[2] == b"logger":
+        return b"state.change.logger" if message.startswith(_STATE_CHANGES) else logger
+    return logger if b"." in logger else b"kafka.server." + logger
+
+
 def written(fields: dict[str, bytes], local: str, line: bytes) -> bytes:
     """One line in Kafka's stock pattern; `line` itself where its time is none."""
     try:
@@ -117,4 +136,5 @@ def written(fields: dict[str, bytes], local: str, line: bytes) -> bytes:
     logger = fields.get("logger")
     if logger is None:
         logger = next((name for begin, name in _BY_MESSAGE if message.startswith(begin)), b"no.logger.named")
+    logger = full_logger(logger, message)
     return b"[%b] %b %b (%b)" % (time.encode(), fields.get("level", b"INFO"), message, logger)

@@ -18,6 +18,41 @@ TIME = rf"\d{{4}}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?: ?{ZONE}(?![\w
 _PARTS = re.compile(rf"(\d{{4}}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{{1,9}}))?(?: ?({ZONE}))?$")
 
 
+_NAMED = {
+    "ISO8601_BASIC": "yyyyMMdd'T'HHmmss,SSS", "DATE": "dd MMM yyyy HH:mm:ss,SSS", "COMPACT": "yyyyMMddHHmmssSSS",
+}  # fmt: skip
+_LETTERS = {
+    "y": r"\d{4}", "u": r"\d{4}", "M": r"\d\d", "d": r"\d{1,2}", "H": r"\d\d", "m": r"\d\d", "s": r"\d\d",
+    "S": r"\d{1,9}", "n": r"\d{1,9}", "X": ZONE, "x": ZONE, "Z": ZONE, "z": ZONE, "MMM": "[A-Z][a-z]{2}",
+}  # fmt: skip
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def printed_time(date_format: str) -> re.Pattern[str] | None:
+    """Return the expression of a time in a format of Java or log4j (`yyyy/MM/dd HH:mm:ss`), None if it lacks a day or
+    is one of log4j's that TIME has.
+
+    Its groups are named by the letters of the format.
+    """
+    text = _NAMED.get(date_format, date_format)
+    parts = re.findall(r"'([^']*)'|(([a-zA-Z])\3*)|(.)", text)
+    if not {"M", "d", "H", "m", "s"} <= {letter for _, _, letter, _ in parts}:
+        return None
+    shapes = (
+        f"(?P<{letter}>{_LETTERS.get(run[:3], _LETTERS[letter])})" if letter in _LETTERS else re.escape(quoted or other)
+        for quoted, run, letter, other in parts
+    )
+    return re.compile("".join(shapes))
+
+
+def iso_time(match: re.Match[str]) -> str:
+    """The text of a time that a `printed_time` matches as `stock_time` reads it."""
+    of = {"S": "0", "X": "", **match.groupdict()}
+    of["X"] = next((of[name] for name in "XxZz" if of.get(name)), "")
+    month = of["M"] if of["M"].isdecimal() else f"{_MONTHS.index(of['M']) + 1:02}"
+    return f"{of.get('y') or of.get('u')}-{month}-{of['d']:0>2} {of['H']}:{of['m']}:{of['s']},{of['S']}{of['X']}"
+
+
 def stock_time(text: str, local: str) -> str | None:
     """A printed time as `2026-11-21 01:28:25,837` in the zone `local`, in which it is if it names none; None for other
     text."""

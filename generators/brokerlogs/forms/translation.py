@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from generators.brokerlogs.forms.json_lines import enclosed_line, json_rule
-from generators.brokerlogs.forms.layouts import LAYOUTS, layout_rule
+from generators.brokerlogs.forms.layouts import LAYOUTS, full_logger, layout_rule
 from generators.brokerlogs.forms.rule import Rule, line_rule
 from generators.brokerlogs.scanning.masking import masked_line
 
@@ -44,6 +44,28 @@ def unfinished(lines: bytes) -> int:
     return found.start() if found else len(lines)
 
 
+_LEVEL = "(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
+_DAY = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}"
+_INSIDE = rf"(?:\[{_DAY}[^\]\n]{{0,8}}\]|(?<![\d\[\w-]){_DAY}) +(?:\[[^\]\n]*\] )?{_LEVEL}\b"
+"""A header in the middle of a line: CSV, an array of JSON, what `grep` and others put before lines."""
+_EACH = re.compile(
+    rf"({_INSIDE}(?:(?!{_INSIDE})[^\n])*?\([\w.$]+(?::\d+)?\)(?: \[[^\]\n\"\\]*\])?)(?:([\"\\])|\t|[^\S\n]*$)"
+    rf"|({_INSIDE}(?:(?!{_INSIDE})[^\n])*)".encode(),
+    re.MULTILINE,
+)
+
+
+def _lines_inside(match: re.Match[bytes]) -> bytes:
+    """The lines that a line holds, each up to its logger if it names one."""
+    found = _EACH.finditer(match[0])
+    return b"".join((_unquoted(one[1]) if one[2] else one[1] or one[3]) + b"\n" for one in found)
+
+
+def _unquoted(text: bytes) -> bytes:
+    """Text of a CSV or JSON file without its escapes."""
+    return re.sub(rb'\\(["\\/])|""', lambda found: found[1] or b'"', text).replace(b"\\n", b" ")
+
+
 ENVELOPES: tuple[Rule, ...] = (
     line_rule("CRI", rf"(?:{_PART}[^\n]*\n)*{_ISO} (?:stdout|stderr) F(?::\w+)? ", _joined),
     line_rule("kubectl --prefix", r"\[pod/[^\]\n]+\] ", b""),
@@ -52,6 +74,8 @@ ENVELOPES: tuple[Rule, ...] = (
     line_rule("kubectl --timestamps", rf"{_ISO} {_INNER}", b""),
     line_rule("journald export", r"(?:MESSAGE=|(?:__CURSOR|[A-Z_]+)=[^\n]*\n)", b""),
     line_rule("stern", rf"[a-z0-9][\w.-]* [a-z0-9][\w.-]* {_INNER}", b""),
+    line_rule("fluentd", r"[^\t\n]*\t[^\t\n]*\t(?=\{\")", b""),
+    line_rule("lines inside lines", rf"(?!{_INSIDE}|{_PART})[^\n]{{1,400}}?{_INSIDE}[^\n]*\n", _lines_inside),
 )
 """Tried in this order, and again on what is left."""
 
@@ -96,7 +120,8 @@ def _around(line: bytes) -> list[Rule] | None:
 
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _HEADER = re.compile(
-    rb"^(?:[^\n]{0,160}?(?:\d\d:\d\d:\d\d|(?<!\d)\d{13}(?!\d))|[^\S\n]*[\[,]?\{\"|[A-Z_]+=)[^\n]*\n?", re.MULTILINE
+    rb"^(?:[^\n]{0,160}?(?:\d\d:\d\d:\d\d|\d{8}T\d{6}|(?<!\d)\d{13}(?!\d))|[^\S\n]*[\[,]?\{\"|[A-Z_]+=)[^\n]*\n?",
+    re.MULTILINE,
 )
 """How a line looks that is no continuation of one before it."""
 _EVIDENCE = re.compile(
@@ -114,6 +139,9 @@ _THREAD_FIRST = re.compile(
 )
 _LINE_NUMBER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} .*\([\w.$]+):\d+\)$", re.MULTILINE)
 _THREAD = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) \[[^\]\n]*\] ", re.MULTILINE)
+_SHORT_LOGGERS = (b"(logger)\n", b".c.logger)\n", b"(Partition)\n", b"(ReplicaFetcherThread)\n", b"(UnifiedLog)\n")
+_SHORT_LOGGER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} )(.*)\((\w+|(?:\w\.)+logger)\)$", re.MULTILINE)
+_INDENTED = re.compile(rf"^[ \t][^\n]{{0,400}}?{_INSIDE}".encode(), re.MULTILINE)
 _MOST_RULES, _MOST_TRIES = 12, 40
 _DUMP = (b"| offset:", b"baseOffset:", b"Dumping ", b"Log starting offset")
 
@@ -208,6 +236,9 @@ class Translation:
         if ((last == 41) & (before >= 48) & (before <= 57)).any() and _LINE_NUMBER.search(lines):
             lines = _LINE_NUMBER.sub(rb"\1)", lines)
             self.found["line numbers"] = None
+        if lines[13:14] != b"|" and any(name in lines for name in _SHORT_LOGGERS) and _SHORT_LOGGER.search(lines):
+            lines = _SHORT_LOGGER.sub(lambda of: b"%b%b(%b)" % (of[1], of[2], full_logger(of[3], of[2])), lines)
+            self.found["short names of loggers"] = None
         if b"] [" in lines and _THREAD_FIRST.search(lines):
             lines = _THREAD.sub(rb"\1 ", lines)
             self.found["threads"] = None
@@ -215,10 +246,19 @@ class Translation:
 
 
 def _without_native(lines: bytes) -> bytes:
-    """The lines that need a rule."""
+    """The lines that need a rule: no stack traces and the like, which begin with a blank; but where no line is in a
+    pattern that is read, such lines, too, if one has a header."""
     buf, (starts, ends) = np.frombuffer(lines, np.uint8), _bounds(lines)
-    others = ~_native(buf, starts, ends)
-    return buf[: len(buf)][np.repeat(others, ends - starts + 1)].tobytes() if others.any() else b""
+    native, blank = _native(buf, starts, ends)
+    if native.any() or not _INDENTED.search(_taken(buf, starts, ends, blank)):
+        native |= blank
+    return b"" if native.all() else _taken(buf, starts, ends, ~native)
+
+
+def _taken(
+    buf: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], which: npt.NDArray[np.bool_]
+) -> bytes:
+    return buf[: len(buf)][np.repeat(which, ends - starts + 1)].tobytes()
 
 
 def _bounds(lines: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -229,18 +269,17 @@ def _bounds(lines: bytes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
 def _native(
     buf: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]
-) -> npt.NDArray[np.bool_]:
-    """Whether each line needs no rule: it is in a pattern that is read, or begins with a blank."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Whether each line is in a pattern that is read, and whether it begins with a blank, or is empty."""
     if not len(ends):
-        return np.ones(0, bool)
+        return np.ones(0, bool), np.ones(0, bool)
     at = partial(_at, buf, starts, ends)
     last = buf[np.maximum(ends - 1, 0)]
     last = np.where(last == 13, buf[np.maximum(ends - 2, 0)], last)
     piped = at(13) == 124
-    stock = (at(0) == 91) & (at(11) == 32) & (at(20) == 44) & (at(24) == 93) & (last == 41)
+    stock = (at(0) == 91) & (at(5) == 45) & (at(11) == 32) & (at(20) == 44) & (at(24) == 93) & (last == 41)
     blank = (at(0) == 32) | (at(0) == 9) | (starts >= ends)
-    native: npt.NDArray[np.bool_] = piped | stock | blank
-    return native
+    return piped | stock, blank
 
 
 def _at(

@@ -98,6 +98,42 @@ LAYOUTS: dict[str, Callable[[Line], str]] = {
 STAMP = "2026-11-21T01:30:00.123456789Z"
 
 
+def _json(text: Callable[[datetime, str, str, str], dict[str, Any]]) -> Callable[[Line], str]:
+    return lambda line: json.dumps(text(*line))
+
+
+LAYOUTS |= {
+    "level before the time": _plain("{p} [{d}] {m} ({c})"),
+    "first letters of packages": lambda line: LAYOUTS["stock"]((
+        *line[:3], ".".join([*(part[0] for part in line[3].split(".")[:-1]), line[3].split(".")[-1]])
+    )),
+    "the class alone": lambda line: LAYOUTS["stock"]((*line[:3], line[3].split(".")[-1])),
+    "the class alone, in JSON": lambda line: _ecs((*line[:3], line[3].split(".")[-1])),
+    "GELF": _json(lambda d, p, m, c: {
+        "version": "1.1", "host": "h", "short_message": m, "timestamp": d.timestamp(), "level": 6, "_logger": c
+    }),
+    "Google's": _json(lambda d, p, m, c: {"timestamp": f"{d:%FT%T}.{d.microsecond // 1000:03}Z", "severity": p,
+                                          "jsonPayload": {"message": m, "logger": c}}),
+}  # fmt: skip
+INSIDE: dict[str, Callable[[int, str], str]] = {
+    "logcli": lambda k, line: f'{STAMP} {{pod="kafka-0", app="kafka"}} {line}',
+    "Grafana's text": lambda k, line: f"1795224502973000000\t{STAMP}\t{line}",
+    "journalctl -o short-full": lambda k, line: f"Sat 2026-11-21 01:30:00 UTC host kafka[77]: {line}",
+    "journalctl -o json-pretty": lambda k, line: json.dumps({"_PID": "77", "MESSAGE": line}, indent=8),
+    "syslog, RFC 5424": lambda k, line: f'<14>1 {STAMP} host kafka 77 - [meta id="1"] {line}',
+    "kubetail": lambda k, line: f"[kafka-0] {line}",
+    "stern with a namespace": lambda k, line: f"prod kafka-0 kafka {line}",
+    "docker service": lambda k, line: f"prod_kafka.1.abc@node1    | {line}",
+    "fluentd": lambda k, line: f"{STAMP}\tkube.kafka\t" + json.dumps({"log": line, "stream": "stdout", "tag": "k"}),
+    "Elasticsearch": lambda k, line: json.dumps({"_id": "x", "_source": {"message": line}}),
+    "Splunk": lambda k, line: json.dumps({"result": {"_raw": line, "_time": STAMP}}),
+    "aws logs filter-log-events": lambda k, line: json.dumps({"timestamp": 1, "message": line}, indent=4) + ",",
+    "CSV": lambda k, line: f'"{STAMP}","' + line.replace('"', '""') + '"',
+    "grep -Hn": lambda k, line: f"kafka-0/server.log:{k}:{line}",
+    "cat -n": lambda k, line: f"{k:6}\t{line}",
+}
+
+
 def _docker(lines: list[str]) -> list[str]:
     return [json.dumps({"log": line + "\n", "stream": "stdout", "time": STAMP}) for line in lines]
 
@@ -161,6 +197,35 @@ def plain_events() -> list[dict[str, Any]]:
 def test_an_incident_gives_the_same_events_in_every_layout_and_envelope(layout: str, envelope: str) -> None:
     lines = [line if isinstance(line, str) else LAYOUTS[layout](line) for line in headers(incident())]
     assert events("\n".join([*ENVELOPES[envelope](lines), ""]).encode()) == plain_events()
+
+
+@pytest.mark.parametrize("envelope", INSIDE.values(), ids=INSIDE)
+def test_lines_inside_lines_are_read_up_to_their_logger(envelope: Callable[[int, str], str]) -> None:
+    lines = (envelope(k, line) for k, line in enumerate(incident()))
+    assert events("\n".join([*lines, ""]).encode()) == plain_events()
+
+
+def test_several_lines_in_one_are_each_read() -> None:
+    line = json.dumps({"values": [[str(k), text] for k, text in enumerate(incident())]})
+    assert events(f"{line}\n".encode()) == plain_events()
+
+
+DATES = {
+    "[%d{yyyy/MM/dd HH:mm:ss.SSS}] %p %m (%c)": "[%Y/%m/%d %H:%M:%S.MILLIS]",
+    "[%d{MM/dd/yyyy HH:mm:ss,SSS}] %p %m (%c)": "[%m/%d/%Y %H:%M:%S,MILLIS]",
+    "[%d{DATE}] %p %m (%c)": "[%d %b %Y %H:%M:%S,MILLIS]",
+    "[%d{ISO8601_BASIC}] %p %m (%c)": "[%Y%m%dT%H%M%S,MILLIS]",
+    "[%d{yyyy-MM-dd'T'HH:mm:ss.SSSX}{UTC}] %p %m (%c)": "[%Y-%m-%dT%H:%M:%S.MILLISZ]",
+}
+
+
+@pytest.mark.parametrize("pattern", DATES)
+def test_a_pattern_says_how_times_are_printed(pattern: str) -> None:
+    lines = [
+        line if isinstance(line, str) else f"{_iso(line[0], DATES[pattern])} {line[1]} {line[2]} ({line[3]})"
+        for line in headers(incident())
+    ]
+    assert events("\n".join([*lines, ""]).encode(), layout=pattern) == plain_events()
 
 
 def test_a_layout_that_changes_within_a_file_is_found_anew() -> None:

@@ -1,7 +1,9 @@
 """The lines of several brokers in one stream, and what was offered and not understood."""
 
 import io
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generators.brokerlogs.discovery.sources import discover
+from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events
@@ -55,6 +58,55 @@ def apart(folder: Path) -> list[dict[str, Any]]:
         (folder / str(broker)).mkdir(parents=True)
         (folder / str(broker) / "all.log").write_text("\n".join([*lines(broker), ""]))
     return read_logs([folder], "c").to_pylist()
+
+
+def exported(lines: list[str]) -> list[str]:
+    """Entries of Loki or CloudWatch, each with its time."""
+    return [json.dumps({"timestamp": f"{line[1:11]}T{line[12:20]}Z", "message": line}) for line in lines]
+
+
+EXPORTS = {
+    "newest first": lambda entries: "\n".join([*reversed(entries), ""]),
+    "in no order": lambda entries: "\n".join(
+        [*(e for pair in zip(entries[1::2], entries[::2], strict=True) for e in pair), ""]
+    ),
+    "an array in one line": lambda entries: f"[{','.join(entries)}]",
+    "an array in one line, newest first": lambda entries: f"[{','.join(reversed(entries))}]",
+}
+
+
+@pytest.mark.parametrize("write", EXPORTS.values(), ids=EXPORTS)
+def test_an_export_is_read_in_the_order_of_time(write: Callable[[list[str]], str], tmp_path: Path) -> None:
+    """The newest lines first made a start of a term one that is behind the end of the one before it: a loss."""
+    told = [f"[2026-11-20 10:{k:02}:01,000] INFO Deleted log {k} (kafka.log.LogManager)" for k in range(12)]
+    plain, export = tmp_path / "plain", tmp_path / "export"
+    for folder, text in (
+        (plain, "\n".join([*lines(1)[:4], *told, ""])),
+        (export, write(exported([*lines(1)[:4], *told]))),
+    ):
+        folder.mkdir()
+        (folder / "all.json").write_text(text)
+    assert read_logs([export], "c").to_pylist() == read_logs([plain], "c").to_pylist()
+
+
+def test_a_log_with_numbers_like_times_in_it_is_in_order(tmp_path: Path) -> None:
+    head = "".join(
+        f"[2026-11-20 10:0{k}:00,000] INFO KafkaConfig values:\n\tlog.flush.interval.messages = 9223372036854775807\n"
+        "\tcontrolled.shutdown.enable = true\n"
+        for k in range(9)
+    )
+    assert order_of(head.encode()) is None
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le"])
+def test_text_in_utf_16_is_read(encoding: str, tmp_path: Path) -> None:
+    """PowerShell writes so what `kubectl logs` prints."""
+    text = "\r\n".join([*lines(1), ""])
+    (tmp_path / "a.txt").write_bytes(("\ufeff" * (encoding != "utf-16") + text).encode(encoding))
+    expected = tmp_path / "plain"
+    expected.mkdir()
+    (expected / "a.txt").write_text("\n".join([*lines(1), ""]))
+    assert read_logs([tmp_path / "a.txt"], "c").to_pylist() == read_logs([expected], "c").to_pylist()
 
 
 @pytest.mark.parametrize("in_blocks", [False, True], ids=["interleaved", "one behind the other"])
