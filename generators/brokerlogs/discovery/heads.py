@@ -17,11 +17,12 @@ _LIKE_A_LOG = re.compile(r"^(?P<live>[^.].*?\.(?:log|out|dump))[.\-_~].*$")
 """Other names that people give to logs: `.old`, `.bak`, `.orig`; whether they are logs is seen by their lines."""
 _BROKER = re.compile(
     rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]"
-    rb"|\n\t(?:broker|node)\.id = (\d+)\n"
+    rb"|\[Controller (\d+)\]|\n\t(?:broker|node)\.id = (\d+)\n"
 )
 _HEADER = re.compile(
     rb"(?:^|\n)(?:\[\d{4}-\d\d-\d\d |\d{4}-\d\d-\d\d[ T]\d\d:|\d{13}\||\| offset: "
-    rb"|\{\"(?:@timestamp|timestamp|time|ts|log)\")"
+    rb"|\{\"(?:@timestamp|timestamp|time|ts|log)\"|[ \t,\[]*\{\"[^\n]*\"(?:message|msg|line|log|MESSAGE|textPayload)\")"
+    rb"|\d\d:\d\d:\d\d[^\n]{0,80}\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b"
 )
 
 

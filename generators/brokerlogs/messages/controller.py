@@ -135,12 +135,15 @@ def _state(state: str, *, own_report: bool = False) -> _Handler:
 
 def _configured(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     kind = {"TOPIC": TOPIC, "BROKER": BROKER}.get(match[1], 0)
-    controller.config(line, kind, match[2], match[3], match[4], events)
+    controller.config(line, kind, match[2], match[3], match[4].strip("'"), events)
 
 
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
 _CHANGE_PATTERNS: tuple[_MessagePattern, ...] = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
+)
+_CONFIGURED: tuple[_MessagePattern, ...] = (
+    (re.compile(r"ConfigResource\(type=(\w+), name='([^']*)'\): set configuration (\S+) to (\S+)"), _configured),
 )
 _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
     "UNCLEAN": _CHANGE_PATTERNS,
@@ -169,7 +172,7 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
         (re.compile(r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("fenced")),
         (re.compile(r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("unfenced")),
         (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _state("unregistered")),
-        (re.compile(r"Replayed a FeatureLevelRecord setting metadata\.version to (\S+)"), _version),
+        (re.compile(r"Replayed a FeatureLevelRecord setting metadata[. ]version to (\S+)"), _version),
         (
             re.compile(
                 r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
@@ -190,12 +193,38 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
             _state("log_dir_offline"),
         ),
     ),
+    # the next six are of Kafka 3.0 to 3.5
+    "Created": (
+        (re.compile(r"Created topic (\S+) with topic ID (\S{22})"), _replayed_topic),
+        (
+            re.compile(r"Created partition (\S+)-(\d+) with topic ID (\S{22}) and PartitionRegistration\((.*)\)"),
+            _replayed_partition,
+        ),
+    ),
+    "Registered": (
+        (re.compile(r"Registered new broker: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
+    ),
+    "Re-registered": (
+        (
+            re.compile(r"Re-registered broker [^:]*: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"),
+            _registered,
+        ),
+    ),
+    "Fenced": (
+        (re.compile(r"Fenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"), _state("fenced")),
+    ),
+    "ConfigResource(type=TOPIC,": _CONFIGURED,
+    "ConfigResource(type=BROKER,": _CONFIGURED,
     "Removed": ((re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),),
     "The": ((re.compile(r"The broker has been unfenced"), _state("unfenced", own_report=True)),),
     "Fencing": (
         (re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _state("fenced")),
     ),
     "Unfenced": (
+        (
+            re.compile(r"Unfenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"),
+            _state("unfenced"),
+        ),
         (
             re.compile(r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown"),
             _state("controlled_shutdown"),

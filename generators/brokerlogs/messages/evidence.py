@@ -23,6 +23,7 @@ _EVIDENCE: dict[str, re.Pattern[str]] = {
     "ReplicaFetcherThread": re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark"),
     **dict.fromkeys(("UnifiedLog", "MergedLog", "Log"), re.compile(r"[Tt]runcat|[Hh]igh ?[Ww]atermark")),
     "KafkaController": re.compile(r"ISR for partition|LeaderAndIsr\("),
+    "OfflinePartitionLeaderSelector": re.compile("data loss"),
     "BrokerLifecycleManager": re.compile(r"regist|fenc|controlled shutdown|SHUTTING_DOWN"),
 }
 """By class of the logger, which of its lines are evidence; the last ones print much else."""

@@ -110,6 +110,7 @@ Topic deletion of {} partitions not allowed because quota is violated.
 Partition creation of {} partitions not allowed because quota is violated.
 Unknown server error validating Create Topic
 Replayed RemoveTopicRecord for topic {} with ID {}
+Removed topic {} with ID {}
 Starting deletion of topic with ID {}
 Unexpected deleteTopics error for {}
 DeleteTopics result(s): {}
@@ -212,6 +213,7 @@ HARMLESS: dict[str, re.Pattern[str]] = {
     "UnifiedLog": _pattern(_LOG_LAYER),
     "BrokerLifecycleManager": _pattern(_LIFECYCLE),
     "KafkaController": _pattern(_ZOOKEEPER_CONTROLLER),
+    "OfflinePartitionLeaderSelector": re.compile(r"(?!)"),
     "MergedLog": _pattern(_LOG_LAYER),
     "Log": _pattern(_LOG_LAYER),
 }

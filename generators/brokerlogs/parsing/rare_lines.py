@@ -44,10 +44,10 @@ def read_broker_line(broker: BrokerLogState, line: Line, events: EventBuilder) -
 PREFIX = re.compile(
     r"\[(?:Partition \S+ broker=(?P<b1>\d+)|Broker id=(?P<b2>\d+)|QuorumController id=(?P<b3>\d+)"
     r"|BrokerLifecycleManager id=(?P<b5>\d+)|(?:Broker|Controller|Kafka)Server id=(?P<b6>\d+)"
-    r"|Controller id=(?P<b8>\d+)(?: epoch=(?P<epoch>\d+))?"
+    r"|Controller id=(?P<b8>\d+)(?: epoch=(?P<epoch>\d+))?|Controller (?P<b9>\d+)"
     r"|ReplicaManager broker=(?P<b7>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*"
-    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,]+), dir=(?P<dir>[^\]]*)|[^\]]*)\] "
+    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,\]]+)(?:, (?!dir=)[^,\]]*)*(?:, dir=(?P<dir>[^\]]*))?|[^\]]*)\] "
 )
 _CONTROLLER_LOGGERS = frozenset(
     [

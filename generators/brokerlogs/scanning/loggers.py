@@ -42,6 +42,7 @@ _CLASSES = {
         ".KafkaServer",
         ".KafkaController",
         ".KafkaZkClient",
+        ".OfflinePartitionLeaderSelector",
     ],
     RARE,
 )

@@ -21,6 +21,54 @@ def of_controller(message, logger=CONTROLLER):
     return line(f"[QuorumController id=2] {message}", logger)
 
 
+REGISTERED = "RegisterBrokerRecord(brokerId=3, incarnationId=x, brokerEpoch=11, endPoints=[], rack=null, fenced=true)"
+OLDER_QUORUMS = {
+    f"Created partition a-7-1 with topic ID {ID} and PartitionRegistration(replicas=[1, 3], isr=[1, 3], "
+    "removingReplicas=[], addingReplicas=[], leader=1, leaderEpoch=0, partitionEpoch=0).": (
+        "ReplicationControlManager", [("election", "a-7", 1)],
+    ),
+    f"Created topic a-7 with topic ID {ID}.": ("ReplicationControlManager", []),
+    f"Removed topic a-7 with ID {ID}.": ("ReplicationControlManager", []),
+    f"Registered new broker: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),
+    f"Re-registered broker incarnation: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),
+    f"Re-registered broker id 3: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),
+    "Fenced broker: FenceBrokerRecord(id=3, epoch=11)": ("ClusterControlManager", [("broker_state", "fenced", 3)]),
+    "Unfenced broker: UnfenceBrokerRecord(id=3, epoch=11)": (
+        "ClusterControlManager", [("broker_state", "unfenced", 3)],
+    ),
+    "ConfigResource(type=TOPIC, name='a-7'): set configuration min.insync.replicas to 2": (
+        "ConfigurationControlManager", [("config", "a-7", -1)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("words", OLDER_QUORUMS)
+def test_controllers_of_kafka_3_0_to_3_5_are_read_and_name_themselves(words):
+    logger, told = OLDER_QUORUMS[words]
+    found = events(line(f"[Controller 9] {words}", f"org.apache.kafka.controller.{logger}"))
+    fields = {"broker_state": ("detail", "replica_id")}
+    assert [
+        (r["event_type"], *(r[f] for f in fields.get(r["event_type"], ("topic", "partition")))) for r in found
+    ] == told
+    assert {row["broker_id"] for row in found} <= {9}
+
+
+def test_an_unclean_election_of_kafka_0_10_and_1_0_is_no_silence():
+    words = "No broker in ISR is alive for a-1. Elect leader 2 from live brokers 2. There's potential data loss."
+    logger = "kafka.controller.OfflinePartitionLeaderSelector"
+    found = events(leader(), line(f"[OfflinePartitionLeaderSelector]: {words}", logger))
+    assert [row["detail"][:60] for row in found if row["event_type"] == "lost"] == [
+        "not understood: [OfflinePartitionLeaderSelector]: No broker i"[:60]
+    ]
+
+
+def test_a_log_that_names_its_topic_id_is_that_partition_s():
+    cut = line("[MergedLog partition=a-1, topicId=x, dir=/d] Truncating to offset 7", "kafka.log.MergedLog")
+    assert [(row["event_type"], row["topic"], row["leo"]) for row in events(leader(), cut)][1:] == [
+        ("truncate", "a", 7)
+    ]
+
+
 @pytest.mark.parametrize(("role", "hw"), [("leader", 919), ("follower", None)])
 @pytest.mark.parametrize(("state", "unclean"), [("RECOVERED", False), ("RECOVERING", True)])
 def test_kafka_4_4_prints_a_registration_where_others_print_a_leader_and_isr(role, hw, state, unclean):
