@@ -109,7 +109,8 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
 
 def _seen_outside(topic: TopicState, term: Term) -> bool:
     """Whether a watcher last saw the leader of this term outside the ISR."""
-    return term.sampled and topic.isr.last_without(term.broker_id, term.epoch)
+    members = topic.isr.last_members(term.epoch)
+    return term.sampled and bool(members) and term.broker_id not in members
 
 
 def _is_first_term(topic: TopicState) -> bool:

@@ -173,10 +173,10 @@ class IsrHistory(Persisted):
         known = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
         return next((c for c in reversed(known) if c.witness != CONTROLLER_ONLY), None)
 
-    def last_without(self, replica: int, leader_epoch: int) -> bool:
-        """Whether the last ISR with members that is known before this leader epoch did not have a replica."""
+    def last_members(self, leader_epoch: int) -> frozenset[int]:
+        """The last ISR with members before this leader epoch, empty if none is known; one without commits nothing."""
         known = [c for c in self.commits if c.isr and c.leader_epoch is not None and c.leader_epoch < leader_epoch]
-        return bool(known) and replica not in known[-1].isr
+        return frozenset(known[-1].isr) if known else frozenset()
 
     def elected_at(self, leader_epoch: int) -> int:
         """When the controller recorded that this leader epoch began; 0 where it did not tell."""

@@ -88,7 +88,8 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     last = isr.before_epoch(term.epoch)
     if last is None:
         return ["the ISR before the election"]
-    return [] if term.broker_id in last.isr else [f"broker {term.broker_id} in the ISR before the election"]
+    members = last.isr or isr.last_members(term.epoch)
+    return [] if term.broker_id in members else [f"broker {term.broker_id} in the ISR before the election"]
 
 
 def awaited_until(

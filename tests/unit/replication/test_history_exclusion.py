@@ -88,6 +88,14 @@ def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
     assert verdicts([START, leader(5000, 2, 1, 50, 50, (2,))]) == []
 
 
+@pytest.mark.parametrize(("elected", "missing"), [(1, None), (2, ["broker 2 in the ISR before the election"])])
+def test_after_an_isr_without_members_those_of_the_last_one_with_some_are_eligible(elected, missing):
+    """KIP-966: the last one in sync leaves the ISR as it stops, and nothing was committed since."""
+    events = [START, isr(1000, 1, (1,), 1), isr(2000, 1, (), 2), leader(5000, elected, 2, 50, 50, (elected,))]
+    fetched = {(1, 0): summary(level=0, fetchers=frozenset({2}))}
+    assert verdicts(events, fetched) == (not_excluded(*missing) if missing else [])
+
+
 def test_an_election_from_outside_the_last_committed_isr_is_not():
     events = [START, isr(1000, 1, (1,), 1), leader(5000, 2, 2, 50, 50, (2,))]
     fetched = {(1, 0): summary(level=0, fetchers=frozenset({2}))}
