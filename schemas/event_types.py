@@ -39,6 +39,8 @@ FIRST_ROUND = "first round"
 """How the detail of a watcher's first `progress` begins: what was before it, it has not seen."""
 HOLDS = "holds "
 """How the detail of a watcher's `progress` ends, `holds 10 s`: how long a claim of the present may rest on that round."""
+UNANSWERED = "without an answer"
+"""What stands in the detail of a watcher's `lost` row for rounds that the broker did not answer."""
 TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 """How the detail of a watcher's `lost` row begins of a partition that it sees no more."""
 

@@ -133,13 +133,13 @@ class Observer:
         """A round that this broker did not answer: it has no row until the broker answers again."""
         known = self._broker(broker)
         known.since_us = known.since_us if known.unanswered else since_us
-        known.unanswered, known.why, known.rounds = known.unanswered + 1, why, []
+        known.unanswered, known.why, known.rounds = known.unanswered + 1, f"{event_types.UNANSWERED}: {why}", []
 
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""
         for broker, known in self._brokers.items():
             self.missed(broker, since_us, why)
-            known.told = ""
+            known.told, known.why = "", f"and dropped: {why}"
         self._learnt_us, self._quorum = None, ""
 
     def _broker(self, broker: int) -> SourceState:

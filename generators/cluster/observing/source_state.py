@@ -36,7 +36,7 @@ class SourceState:
     def gap(self, until_us: int) -> str:
         """Which rounds are missing, and why."""
         times = "once" if self.unanswered == 1 else f"{self.unanswered} times"
-        return f"asked {times} from {_time(self.since_us)} to {_time(until_us)} without an answer: {self.why}"
+        return f"asked {times} from {_time(self.since_us)} to {_time(until_us)} {self.why}"
 
 
 def _time(ts_us: int) -> str:

@@ -149,6 +149,14 @@ def test_gaps_by_source_and_only_of_the_kinds_asked_for():
     assert sorted(a.labels["cause"] for a in alerts(found, late_too)) == ["gap", "late"]
 
 
+def test_rounds_that_a_broker_did_not_answer_a_watcher_are_no_gap_to_tell():
+    gap = {"ts": 0, "source_id": "watch/main/broker-2", "series": "source", "seq_from": 5, "seq_to": 5, "kind": "gap"}
+    details = "asked 3 times from a to b without an answer: refused", "asked 3 times from a to b and dropped: no room"
+    assert [states(evidence(0, gaps=[gap | {"detail": one}])) for one in details] == [
+        [], [("gap", "firing", "watch/main/broker-2", 0, 0)],
+    ]  # fmt: skip
+
+
 def test_what_was_offered_and_not_understood_is_critical_and_no_gap_beside():
     """Its first line stays out of messages to channels."""
     gap = {"ts": 0, "series": "source", "seq_from": 5, "seq_to": 5, "kind": "gap"}
