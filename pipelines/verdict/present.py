@@ -61,18 +61,19 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     known = [group for group in record.groups if not group.unknown]
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
-            yield state, f"{state.value}: {_together(groups, record)}{_pending(state, record)}"
+            yield state, f"{state.value}: {_together(groups, record)}{_age(record, judged, ', as of')}"
+            yield from ((state, f"{state.value}: {pending}") for pending in _pending(state, record))
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
 
 
-def _pending(state: State, record: ClusterRecord) -> str:
+def _pending(state: State, record: ClusterRecord) -> Iterator[str]:
     """Since when a state holds of which nobody is told yet, and when somebody will be."""
     wait = record.waits.get(state.name.lower())
     if wait is None or record.judged_to is None or moment(wait.fires) + EVALUATED < record.judged_to:
-        return ""
+        return
     since, told = words.clock(moment(wait.since)), words.clock(moment(wait.fires))
-    return f"; {words.count(wait.partitions, 'partition')} pending since {since}, told from {told} on"
+    yield f"{words.count(wait.partitions, 'partition')} pending since {since}, told from {told} on"
 
 
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:
@@ -198,9 +199,15 @@ def _sound(record: ClusterRecord, judged: Judged) -> str:
     if any(not level for level in record.levels):
         return f"{partitions}, every replica in the ISR; at level 0 nothing shows who holds a HW back"
     if POLLED in record.levels:
-        ago = f", {words.span(judged.age)} ago at most" if judged.age is not None else ""
-        return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered{ago}"
+        age = _age(record, judged, ",")
+        return f"{partitions}, every replica in the ISR, and none known to be out of sync, as last answered{age}"
     return f"{partitions}, all in sync"
+
+
+def _age(record: ClusterRecord, judged: Judged, begin: str) -> str:
+    """How old a claim of the present is that rests on answers to a watcher; empty if none does, or it is not known."""
+    known = POLLED in record.levels and judged.age is not None
+    return f"{begin} {words.span(judged.age)} ago at most" if known and judged.age is not None else ""
 
 
 def _of(number: int, record: ClusterRecord | None) -> str:

@@ -68,7 +68,7 @@ def test_what_no_alert_tells_yet_is_pending_in_the_verdict(lake):
     assert show(lake, "verdict")[1].splitlines()[0] == state
     assert evaluate(lake, now=at(85)) == []
     since = "1 partition pending since 2026-09-01 12:00:40 UTC, told from 2026-09-01 12:05:40 UTC on"
-    assert show(lake, "verdict")[1].splitlines()[0] == f"{state}; {since}"
+    assert show(lake, "verdict")[1].splitlines()[:2] == [state, f"prod: UNDER MIN ISR: {since}"]
 
 
 @pytest.mark.parametrize(

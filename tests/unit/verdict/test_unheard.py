@@ -46,9 +46,9 @@ def test_all_brokers_answer(tmp_path):
 def test_one_does_not(tmp_path, state, words):
     unknown, risk, *_ = said(tmp_path, {3: state})
     assert unknown.startswith(f"UNKNOWN: broker 3 {words} since 2026-11-21 12:01:41 UTC: how 2 of 3 partitions stand")
-    assert (
-        risk
-        == f"AT RISK: broker 3 {words} since 2026-11-21 12:01:41 UTC: 1 of 3 partitions has a replica less to count on"
+    assert risk == (
+        f"AT RISK: broker 3 {words} since 2026-11-21 12:01:41 UTC: 1 of 3 partitions has a replica less to count on, "
+        "as of 5 s ago at most"
     )
 
 
@@ -112,7 +112,7 @@ def test_how_far_one_more_failure_goes_counts_who_answers(tmp_path, min_isr, isr
     place = {"partition": 7, "leader_id": 1, "min_isr": min_isr, "isr": isr}
     told = said(tmp_path, {3: "down"}, places=[place])
     (risk,) = (line for line in told if line.startswith("AT RISK"))
-    assert risk.endswith(f"1 partition has a replica less to count on{words}")
+    assert risk.endswith(f"1 partition has a replica less to count on{words}, as of 5 s ago at most")
 
 
 def reported(seconds, broker, detail, kind="broker_state", number=0):
