@@ -176,9 +176,15 @@ class _Open:
         return list(dict.fromkeys(alert_id for alert_id, _ in self.members))
 
     def takes(self, state: AlertState) -> bool:
-        """Whether a new alert may join: a loss always, another one until only losses have fired for WELL."""
+        """Whether a new alert may join: a loss always, another one until only losses have fired for WELL.
+
+        A loss that is only not excluded would keep open for a day what has no other loss and is no `info`, too.
+        """
+        if state.rule in LOSSES:
+            slight = state.severity == SEVERITIES[0] != self.severity
+            return not slight or any(one.rule in LOSSES for one in self.members.values())
         since = self.only_lost_since
-        return state.rule in LOSSES or since is None or (state.written_at or _BEFORE) < since + WELL
+        return since is None or (state.written_at or _BEFORE) < since + WELL
 
     def update(self, state: AlertState) -> None:
         """Takes the next state of one of its alerts."""

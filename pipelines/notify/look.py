@@ -36,6 +36,8 @@ class Round:
     wrong: tuple[str, ...] = ()
     per: str | None = None
     alerts: Mapping[str, AlertState] = field(default_factory=dict)
+    present: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """By cluster, sentences on what is wrong now, told or not told yet."""
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By cluster, sentences on brokers that are away and have what is lost."""
 
@@ -76,7 +78,14 @@ def look(
     verdicts = [verdict(record, limits, now) for record in records]
     judged = {one.cluster: f"{one.cluster}: {one.judged.text}" for one in verdicts}
     copies = {record.cluster: record.copies for record in records}
-    return replace(seen, judged=judged, copies=copies, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
+    present = {one.cluster: list(troubles(one)) for one in verdicts}
+    seen = replace(seen, judged=judged, present=present, copies=copies)
+    return replace(seen, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
+
+
+def troubles(verdict: Verdict) -> Iterator[str]:
+    """The sentences on the present state of a cluster but for calm ones."""
+    return (line.text for line in verdict.lines if line.part == "present" and line.state is not State.OK)
 
 
 def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:

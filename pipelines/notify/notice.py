@@ -78,6 +78,9 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += _copies(alerts, seen)
+    if state.firing:
+        said = seen.present.get(state.labels.get("cluster", ""), ())
+        lines += [cut(f"Now: {text}", SENTENCE) for text in said[:SENTENCES]]
     for name, label in (("Owner", "owners"), ("Consumer groups", "groups")):
         lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
@@ -93,7 +96,7 @@ def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
     """The alert's sentence; where the incident stands otherwise, that it fires again, or since when it is over."""
     if alert.firing and not incident.firing:
         return f"again, in another incident: {alert.summary}"
-    return sentence(alert, over=incident.firing)
+    return f"{'' if incident.firing else 'was: '}{sentence(alert, over=incident.firing)}"
 
 
 SENTENCE, SENTENCES = 200, 5

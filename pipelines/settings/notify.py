@@ -40,7 +40,7 @@ class ChannelSettings(_Section):
     """One channel of Apprise's."""
 
     url: Annotated[Reference, Field(min_length=1)]
-    severity: Literal["info", "warning", "critical"] = "info"
+    severity: Literal["info", "warning", "critical"] = "warning"
 
 
 class Notify(_Section):

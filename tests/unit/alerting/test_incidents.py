@@ -112,6 +112,16 @@ def test_what_hwmark_itself_lacks_is_one_incident_with_its_clusters():
     assert (one[-1].cluster, one[-1].summary) == ("", "JOB BEHIND hwmark: prod, test")
 
 
+@pytest.mark.parametrize(("rule", "count"), [("quorum_no_spare", 2), ("unproven_loss", 1)])
+def test_a_loss_that_is_only_not_excluded_keeps_no_incident_open_but_that_of_a_loss(rule, count):
+    """What a restart leaves open fires for a day, and nobody would be told that the broker is back."""
+    warned = state(rule, 0, severity="warning")
+    back = state("loss_not_excluded", 50, severity="info")
+    found = of(warned, back, over(warned, 60), now=400)
+    assert [one[-1].severity for one in found] == ["warning", "info"][:count]
+    assert [one[-1].state for one in found] == [ENDED, OPEN][-count:]
+
+
 def test_severity_never_falls_while_it_is_open():
     warned = state("under_min_isr", 0, "2", severity="warning")
     (one,) = of(warned, LOST, over(LOST, 100), now=200)

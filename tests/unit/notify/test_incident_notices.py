@@ -62,6 +62,19 @@ def test_a_broker_that_is_killed_and_comes_back_is_two_messages(desk):
     ]
 
 
+def test_a_message_says_how_the_cluster_stands_now_and_its_end_what_was(desk):
+    """A warning of the controllers came while a partition was offline, and said nothing of that."""
+    now = {"prod": ["OFFLINE: broker 2 gone: 1 of 6 partitions offline"]}
+    desk.clock.pass_(1_000)
+    firing, ended = (replace(seen_at(desk, *rows), present=now) for rows in ([OFFLINE], [OFFLINE, over(OFFLINE, 60)]))
+    bodies = [
+        notice(seen.episodes[-1], LINKS, seen, unseen=False, again=False).body.splitlines() for seen in (firing, ended)
+    ]
+    assert bodies[0][1:3] == ["prod: offline", f"Now: {now['prod'][0]}"]
+    assert bodies[1][1] == "was: prod: offline"
+    assert not any(line.startswith("Now: ") for line in bodies[1])
+
+
 def test_the_end_of_a_recording_is_no_good_end(desk):
     ended = over(OFFLINE, 60)
     ended = replace(ended, labels={**ended.labels, "end": "recording ended"})
