@@ -13,17 +13,19 @@ import json
 import os
 import random
 import re
+import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from pipelines.commands.try_kafka.faults import Topic as TryTopic
 from pipelines.local_kafka.cluster import BROKERS, Cluster, free_ports
 from pipelines.local_kafka.processes import Journal, end, start, wait_until
 from pipelines.local_kafka.versions import DEFAULT, version
@@ -31,12 +33,12 @@ from tests.realkafka.load import Producers, Topic
 
 ROOT = Path(__file__).parents[2]
 SETTINGS = {"min.insync.replicas": 2, "offsets.topic.replication.factor": 3, "replica.lag.time.max.ms": 30_000}
-ORDERS = Topic("orders", 3, 20)
-ALL = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+ORDERS = TryTopic("orders", [[1, 2, 3], [2, 3, 1], [3, 1, 2]], {})
+RATE = 20
+"""Records a second to each partition."""
 EVERY_S, CALM_S, WITHIN_S = 0.25, 15, 240
 WATCHED_S = 55
-RULES = "[offline]\nfor_s = 0\n"
-CONFIG = '[alerts]\nrules_file = "{rules}"\n[notify.channels]\nlocal = {{ url = "env:RECEIVER" }}\n'
+CONFIG = '[notify.channels]\nlocal = { url = "env:RECEIVER" }\n'
 
 
 @dataclass
@@ -58,12 +60,12 @@ class Trial:
         yield from (f"   {seconds:6.1f} s  {text}" for text, seconds in self.said.items())
 
 
-def _sentences(port: int) -> list[dict[str, Any]]:
+def sentences(port: int) -> list[dict[str, Any]]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/verdict", timeout=10) as answer:
         return list(json.load(answer))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """A sentence without what passes with time."""
     return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "T", re.sub(r"\b\d+ (s|min)\b", "N s", text))
 
@@ -71,23 +73,29 @@ def _plain(text: str) -> str:
 class Live:
     """A cluster under load, and hwmark beside it."""
 
-    def __init__(self, folder: Path, ended: ExitStack) -> None:
-        self.cluster = Cluster(folder, version(DEFAULT), Journal(folder), SETTINGS)
+    def __init__(
+        self, folder: Path, ended: ExitStack, cluster: Cluster, topics: Sequence[TryTopic], watched: str = ""
+    ) -> None:
+        """Start all; `watched`: the addresses that the watcher is given, those of the brokers if empty."""
+        self.cluster = cluster
         self.folder, self.lake, (self.port,) = folder, str(folder / "lake"), free_ports(1)
         self.trial: Trial | None = None
+        self.told: Callable[[str, str], None] = lambda title, body: None
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         ended.callback(self.cluster.stop_all)
         self.cluster.start()
         self.cluster.wait_until_up()
-        self.cluster.create_topic(ORDERS.name, ALL)
-        self.producers = Producers(self.cluster.bootstrap, [ORDERS])
+        for topic in topics:
+            self.cluster.create_topic(topic.name, [list(one) for one in topic.assignment], **topic.config)
+        loads = [Topic(topic.name, len(topic.assignment), RATE) for topic in topics]
+        self.producers = Producers(self.cluster.bootstrap, loads)
         self.producers.start()
         ended.callback(self.producers.stop)
         there = ended.enter_context(import_module("tests.unit.notify.receivers").receiver())
         there.answer = self._receive
-        (folder / "rules.toml").write_text(RULES)
-        (folder / "hwmark.toml").write_text(CONFIG.format(rules=folder / "rules.toml"))
+        (folder / "hwmark.toml").write_text(CONFIG)
         self._environment = {"PYTHONPATH": str(ROOT), "RECEIVER": f"json://127.0.0.1:{there.port}/"}
-        self._start(ended, "watch", "--bootstrap", self.cluster.bootstrap, "--cluster", "live")
+        self._start(ended, "watch", "--bootstrap", watched or self.cluster.bootstrap, "--cluster", "live")
         wait_until(lambda: (folder / "lake" / "bronze").exists(), 60, "rows in the lake")
         self._start(ended, "run")
         wait_until(lambda: (folder / "lake" / "gold" / "brokers").exists(), WITHIN_S, "gold")
@@ -97,18 +105,20 @@ class Live:
     def _start(self, ended: ExitStack, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "hwmark", name, *arguments, "--lake", self.lake]
         command += ["--config", str(self.folder / "hwmark.toml")]
-        process = start(command, self.folder / f"{name}.txt", self._environment)
-        ended.callback(end, process, 30)
+        self.processes[name] = start(command, self.folder / f"{name}.txt", self._environment)
+        ended.callback(end, self.processes[name], 30)
 
     def _receive(self, request: Any) -> int:
+        title, body = request.json["title"], request.json["message"]
+        self.told(title, body)
         if self.trial is not None:
-            self.trial.hear(f"[message] {_plain(request.json['title'])}")
+            self.trial.hear(f"[message] {plain(title)}")
         return 200
 
     def is_ok(self) -> bool:
         """Whether the server says OK, and nothing worse of the present."""
         try:
-            present = [line for line in _sentences(self.port) if line["part"] != "history"]
+            present = [line for line in sentences(self.port) if line["part"] != "history"]
         except OSError:
             return False
         return bool(present) and all(line["state"] == "OK" for line in present)
@@ -118,10 +128,10 @@ class Live:
         self.trial = trial
         while time.time() < trial.at + seconds:
             try:
-                for line in _sentences(self.port):
+                for line in sentences(self.port):
                     if line["part"] == "present" and line["state"] == "OK":
                         trial.ok_until = time.time() - trial.at if line["text"].startswith("OK:") else trial.ok_until
-                    trial.hear(f"[{line['part']}] {_plain(line['text'])}")
+                    trial.hear(f"[{line['part']}] {plain(line['text'])}")
             except OSError as error:
                 trial.hear(f"[server] {error}")
             time.sleep(EVERY_S)
@@ -130,8 +140,6 @@ class Live:
 
     def hwmark(self, *arguments: str) -> str:
         """What a command prints."""
-        import subprocess
-
         command = [sys.executable, "-m", "hwmark", *arguments, "--lake", self.lake]
         done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **self._environment})
         return f"$ hwmark {' '.join(arguments)}  (status {done.returncode})\n{done.stdout}{done.stderr}"
@@ -179,7 +187,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="live-", dir=given.folder))
     print(f"in {folder}", flush=True)
     with ExitStack() as ended:
-        live = Live(folder, ended)
+        live = Live(folder, ended, Cluster(folder, version(DEFAULT), Journal(folder), SETTINGS), [ORDERS])
         for name in [name for name in given.faults for _ in range(given.trials)]:
             wait_until(live.is_ok, WITHIN_S, "OK", every_s=1)
             time.sleep(CALM_S + random.uniform(0, 5))
