@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from pipelines.alerting.incident_title import LONGEST, cut, gravest, weight
+from pipelines.alerting.incident_title import LONGEST, gravest, weight
 from pipelines.alerting.messages import status
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import END, WITHDRAWN, AlertState
@@ -73,22 +73,22 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
     lines += ["It was over before it could be sent."] if unseen else []
     lines += [
-        cut(_as_of_incident(one, state), SENTENCE)
+        shorten(_as_of_incident(one, state))
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += _copies(alerts, seen)
     if state.firing:
         said = seen.present.get(state.labels.get("cluster", ""), ())
-        lines += [cut(f"Now: {text}", SENTENCE) for text in said[:SENTENCES]]
+        lines += [shorten(f"Now: {text}") for text in said[:SENTENCES]]
     for name, label in (("Owner", "owners"), ("Consumer groups", "groups")):
-        lines += [cut(f"{name}: {state.labels[label]}", SENTENCE)] if label in state.labels else []
+        lines += [shorten(f"{name}: {state.labels[label]}")] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
         head = gravest([one for one in alerts if one.firing] or [one for one in alerts if not one.withdrawn] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
-    lines += [cut(part, SENTENCE) for part in _judged(state, seen.judged, alerts)]
+    lines += [shorten(part) for part in _judged(state, seen.judged, alerts)]
     return [*lines, f"Incident: {state.alert_id}"]
 
 
@@ -101,6 +101,15 @@ def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
 
 SENTENCE, SENTENCES = 200, 5
 """The longest sentence of an alert in a message about an incident, and how many there are at most."""
+
+
+def shorten(sentence: str) -> str:
+    """A sentence of at most SENTENCE characters, which ends before a clause or a thing that has no room."""
+    if len(sentence) <= SENTENCE:
+        return sentence
+    head = sentence[: SENTENCE - 2]
+    end = max(head.rfind(mark, SENTENCE // 2) for mark in ("; ", ", ", " ("))
+    return f"{head if end < 0 else head[:end]} …"
 
 
 def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> str:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from pipelines.lake.queries import Row
 from pipelines.verdict import words
 from pipelines.verdict.records import ClusterRecord, Source, Stretch
+from schemas.levels import POLLED
 
 JOINT = timedelta(minutes=1)
 """Stretches that far apart are one: rows of silver/coverage come each minute, and a start takes as long."""
@@ -87,10 +88,10 @@ def _unread(record: ClusterRecord) -> Iterator[str]:
         who = words.brokers(record.unread_brokers)
         yield f"nothing was read of {who}: lay its {LOGS} beside"
     if record.unstarted:
-        yield (
-            f"no start of a term was read of {words.count(record.unstarted, 'partition')} (of {record.partitions}): "
-            "state-change.log has them"
-        )
+        of = f"of {words.count(record.unstarted, 'partition')} (of {record.partitions})"
+        polled = f"no HW {of} is known since its leader changed: the watcher's next rounds tell it"
+        read = f"no start of a term was read {of}: state-change.log has them"
+        yield polled if record.levels.keys() == {POLLED} else read
 
 
 def _blank(brokers: set[int], record: ClusterRecord) -> Iterator[str]:

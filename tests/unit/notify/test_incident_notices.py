@@ -14,7 +14,7 @@ from pipelines.notify.http import NotAccepted
 from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
-from pipelines.notify.notice import notice
+from pipelines.notify.notice import notice, shorten
 from pipelines.verdict import Limits
 from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
 from tests.unit.notify.notified import LINKS, Desk, ago, fresh, lost
@@ -73,6 +73,15 @@ def test_a_message_says_how_the_cluster_stands_now_and_its_end_what_was(desk):
     assert bodies[0][1:3] == ["prod: offline", f"Now: {now['prod'][0]}"]
     assert bodies[1][1] == "was: prod: offline"
     assert not any(line.startswith("Now: ") for line in bodies[1])
+
+
+def test_a_long_sentence_ends_before_a_clause_that_has_no_room():
+    clause = (
+        "LOSS NOT EXCLUDED: broker 2 resumed leading in 1 partition (audit-0); missing: an upper bound of the HW before"
+    )
+    assert shorten(f"{clause}; {'a' * 30}; {'b' * 60}") == f"{clause}; {'a' * 30} …"
+    assert shorten("a" * 200) == "a" * 200
+    assert len(shorten("a" * 201)) == 200
 
 
 def test_the_end_of_a_recording_is_no_good_end(desk):

@@ -47,6 +47,13 @@ def test_the_stretch_is_that_in_which_all_could_be_seen():
     )
 
 
+def test_a_leader_whose_hw_a_watcher_has_not_asked_for_yet_sends_nobody_to_logs():
+    """An election was followed for ten seconds by the advice to look into state-change.log, which nobody read."""
+    assert told(WHOLE, unstarted=1, levels={1: 4}).endswith(
+        "no HW of 1 partition (of 4) is known since its leader changed: the watcher's next rounds tell it"
+    )
+
+
 def test_where_the_table_of_coverage_is_gone_nobody_is_to_lay_logs_beside():
     (words,) = [
         hole for hole in told([], uncovered="silver/coverage is missing: restore it").split("; ") if "2" in hole
