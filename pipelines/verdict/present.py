@@ -205,7 +205,7 @@ def _sound(record: ClusterRecord, judged: Judged) -> str:
 
 
 def _age(record: ClusterRecord, judged: Judged, begin: str) -> str:
-    """How old a claim of the present is that rests on answers to a watcher; empty if none does, or it is not known."""
+    """The age of a claim of the present that rests on answers to a watcher; empty if none does, or it is not known."""
     known = POLLED in record.levels and judged.age is not None
     return f"{begin} {words.span(judged.age)} ago at most" if known and judged.age is not None else ""
 
