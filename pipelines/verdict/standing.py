@@ -21,7 +21,10 @@ _IS = {
     Condition.OUT_OF_SYNC: "cardinality(out_of_sync) > 0",
 }
 _WHO = {
-    Condition.OFFLINE: "CASE WHEN cardinality(isr) > 0 OR cardinality(ar) <> 1 THEN isr ELSE ar END",
+    Condition.OFFLINE: (
+        "CASE WHEN cardinality(isr) > 0 THEN isr WHEN cardinality(ar) = 1 THEN ar "
+        "ELSE array_intersect(ar, unheard) END"
+    ),
     Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
     Condition.HELD_BACK: "holding_replicas",
     Condition.UNDER_REPLICATED: "array_distinct(array_concat(array_except(ar, isr), array_intersect(ar, unheard)))",

@@ -66,6 +66,21 @@ def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_pa
     assert present == "when last judged, 3 partitions were in sync"
 
 
+@pytest.mark.parametrize(
+    ("silent", "words"),
+    [
+        ({2: "down", 3: "down"}, "OFFLINE: brokers 2, 3 gone: 1 partition offline, as of 5 s ago at most"),
+        ({}, "OFFLINE: 1 partition offline; which brokers must come back is not known, as of 5 s ago at most"),
+    ],
+)
+def test_who_is_gone_of_an_offline_partition_without_an_isr_are_its_replicas_that_do_not_answer(
+    tmp_path, silent, words
+):
+    """With eligible leader replicas (Kafka 4.1) the last one in sync leaves the ISR, too."""
+    place = {"leader_id": -1, "offline": True, "isr": [], "ar": [2, 3], "under_replicated": True}
+    assert words in said(tmp_path, silent, places=[place])
+
+
 GONE = "quorum: none is reached by brokers 1, 2"
 SINCE = "2026-11-21 12:01:30 UTC"
 
