@@ -189,7 +189,7 @@ def _filled(
     lake: Lake, wanted: Filter, lost: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
-    groups, (levels, unstarted, unassigned) = _groups(lake, wanted, quiet), _levels(lake, wanted)
+    groups, (levels, unstarted, unassigned, alone) = _groups(lake, wanted, quiet), _levels(lake, wanted)
     fallen, copies = falls(lake, lost), defaultdict[str, list[str]](list)
     for one in last_copies(lake, lost) if any(one.partitions for one in fallen.values()) else ():
         copies[one.cluster].append(one.text(lake.root))
@@ -206,6 +206,7 @@ def _filled(
             suspect=fallen[name].partitions.get("warning", 0), scope=_scope(wanted),
             unread_brokers=tuple(sorted(assigned[name] - told)) if told else (), unstarted=unstarted[name],
             replicas=frozenset(assigned[name]), former=frozenset(former[name]), unassigned=unassigned[name],
+            alone=alone[name],
             terms=terms_seen(record.sources, stretches[name]),
             lost_since=lost.since.get(name) if isinstance(lost.since, Mapping) else None,
         )  # fmt: skip
@@ -251,11 +252,13 @@ _STOPS = f"min_isr IS NOT NULL AND {_LEFT} >= 1 AND {_LEFT} < least(min_isr, car
 
 def _levels(
     lake: Lake, wanted: Filter
-) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int], Mapping[str, int]]:
-    """By cluster its partitions by level, how many of them have no HW, and of how many the replicas are not known."""
-    levels, unstarted, unassigned = defaultdict[str, dict[int | None, int]](dict), Counter[str](), Counter[str]()
+) -> tuple[Mapping[str, dict[int | None, int]], Mapping[str, int], Mapping[str, int], Mapping[str, int]]:
+    """By cluster its partitions by level, and how many have no HW, no known replicas, and one replica."""
+    levels = defaultdict[str, dict[int | None, int]](dict)
+    unstarted, unassigned, alone = (Counter[str]() for _ in range(3))
     counts = (
         "count(*) AS n, count(*) FILTER (WHERE hw IS NULL) AS unstarted, "
+        "count(*) FILTER (WHERE cardinality(ar) = 1) AS alone, "
         "count(*) FILTER (WHERE ar IS NULL OR cardinality(ar) = 0) AS unassigned"
     )
     sql = f"SELECT cluster, level, {counts} FROM t WHERE {_now(wanted)} GROUP BY cluster, level"
@@ -263,7 +266,8 @@ def _levels(
         levels[row["cluster"]][row["level"]] = row["n"]
         unstarted[row["cluster"]] += row["unstarted"]
         unassigned[row["cluster"]] += row["unassigned"]
-    return levels, unstarted, unassigned
+        alone[row["cluster"]] += row["alone"]
+    return levels, unstarted, unassigned, alone
 
 
 def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:

@@ -153,8 +153,8 @@ def cut_off(since: datetime, says_so: bool) -> str:
             "network is cut off, or all brokers are down; a second watcher elsewhere, or a broker's log, would tell"
         )
     return (
-        f"{State.NOT_JUDGED.value}: the watcher has told nothing since {words.clock(since)}: it is stopped, paused or "
-        f"cut off from the lake; look at its host and start `hwmark watch` again, or {CLOSING}"
+        f"{State.NOT_JUDGED.value}: the watcher has told nothing since {words.clock(since)}: it is late, stopped, "
+        f"paused or cut off from the lake; look at its host and start `hwmark watch` again, or {CLOSING}"
     )
 
 

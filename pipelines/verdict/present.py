@@ -36,7 +36,8 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
     if of_controllers and controllers.is_gone(record.quorum[0]):
         said, of_controllers = [*said, (State.AT_RISK, f"{State.AT_RISK.value}: {of_controllers}")], ""
     if not said:
-        return [(State.OK, "; ".join(filter(None, (f"OK: {_sound(record, judged)}", of_controllers))))]
+        alone = f"no redundancy: {words.count(record.alone, 'partition')}" if record.alone else ""
+        return [(State.OK, "; ".join(filter(None, (f"OK: {_sound(record, judged)}", alone, of_controllers))))]
     remarks = _remarks([group for group in record.groups if not group.unknown], record)
     remarks += [of_controllers] if of_controllers else []
     return [*said, (State.OK, "; ".join(remarks))] if remarks else said

@@ -207,6 +207,8 @@ class ClusterRecord:
     """Brokers that have replicas here and of which no source has told anything."""
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """By alert rule what is not told yet."""
+    alone: int = 0
+    """Partitions of one replica."""
     unstarted: int = 0
     """Partitions of which no start of a term was told, so that no HW is known."""
 

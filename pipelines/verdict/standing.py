@@ -22,8 +22,7 @@ _IS = {
 }
 _WHO = {
     Condition.OFFLINE: (
-        "CASE WHEN cardinality(isr) > 0 THEN isr WHEN cardinality(ar) = 1 THEN ar "
-        "ELSE array_intersect(ar, unheard) END"
+        "CASE WHEN cardinality(isr) > 0 THEN isr WHEN cardinality(ar) = 1 THEN ar ELSE array_intersect(ar, unheard) END"
     ),
     Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
     Condition.HELD_BACK: "holding_replicas",

@@ -225,13 +225,14 @@ def _rolling(call: OnCall) -> None:
     call.fault("a rolling restart under downtimes")
     for broker in BROKERS:
         window = ["--cluster", "live", "--broker", str(broker)]
-        call.say(call.live.hwmark("downtime", *window, "--for", "15m", "--reason", "restart"))
+        said = call.live.hwmark("downtime", *window, "--for", "15m", "--reason", "restart")
+        call.say(said)
         call.act(f"stop broker {broker}", partial(call.cluster.stop, broker))
         call.listen(20)
         call.act(f"start broker {broker}", partial(call.cluster.start, broker))
         call.cluster.wait_until_up(broker)
         call.calm()
-        call.say(call.live.hwmark("downtime", "end", *window))
+        call.say(call.live.hwmark("downtime", "end", said.splitlines()[1].partition(":")[0]))
     call.listen(60)
 
 

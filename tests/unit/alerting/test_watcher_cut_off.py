@@ -39,7 +39,7 @@ def test_a_watcher_that_tells_nothing_is_one_alert_after_a_minute_and_ends_as_it
     ((rule, severity, firing, summary),) = told(lake, 60)
     assert (rule, severity, firing) == ("watcher_cut_off", "critical", True)
     assert summary.startswith(
-        "c: NOT JUDGED: the watcher has told nothing since 2026-11-21 12:00:00 UTC: it is stopped"
+        "c: NOT JUDGED: the watcher has told nothing since 2026-11-21 12:00:00 UTC: it is late, stopped"
     )
     assert [rule for rule, *_ in told(lake, 900)] == ["watcher_cut_off"], "its silent sources are the same thing"
     ((rule, _, firing, _),) = told(lake, 905, 904)

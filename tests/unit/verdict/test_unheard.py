@@ -39,7 +39,9 @@ def said(tmp_path, states, now=110, places=None, **told):
 
 
 def test_all_brokers_answer(tmp_path):
-    assert said(tmp_path, {})[1].startswith("OK: 3 partitions, every replica in the ISR")
+    sound = said(tmp_path, {})[1]
+    assert sound.startswith("OK: 3 partitions, every replica in the ISR")
+    assert sound.endswith("; no redundancy: 1 partition")
 
 
 @pytest.mark.parametrize(("state", "words"), [("no_answer", "does not answer"), ("down", "is down")])
@@ -61,7 +63,7 @@ def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_pa
     assert said(tmp_path, {}, now=165)[1].startswith("OK: ")
     not_judged, present, *_ = said(tmp_path / "later", {}, now=166)
     assert not_judged.startswith(
-        "NOT JUDGED: the watcher has told nothing since 2026-11-21 12:01:45 UTC: it is stopped"
+        "NOT JUDGED: the watcher has told nothing since 2026-11-21 12:01:45 UTC: it is late, stopped"
     )
     assert present == "when last judged, 3 partitions were in sync"
 
@@ -188,7 +190,7 @@ def test_where_no_broker_answers_any_more_the_watcher_is_blamed_before_run_has_r
 def test_what_run_has_not_read_makes_what_is_said_of_partitions_no_newer(tmp_path):
     """Brokers answered 2 s ago, and `run` has come to 105."""
     rounds = [reported(108, broker, "holds 10 s", "progress") for broker in (1, 2, 3)]
-    assert said_beside(tmp_path, *rounds)[0].endswith("as last answered, 5 s ago at most")
+    assert "as last answered, 5 s ago at most; " in said_beside(tmp_path, *rounds)[0]
 
 
 def test_a_leader_whose_last_round_holds_no_longer_is_unknown(tmp_path):
