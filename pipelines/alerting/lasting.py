@@ -130,16 +130,17 @@ WITH marks AS (
 )"""
 
 
-# A committed ISR without a replica that was assigned then, by its changes, in the order of their epochs: leaders'
-# clocks differ. Where it never changed, by starts of terms and as it stands. A replica that a reassignment adds counts
-# once it was in the ISR: until then the assignment before it does. Of what is offline or under min ISR now those rules
-# speak, unless it was told.
+# A committed ISR without a replica that was assigned then, by its changes, in the order of their epochs, as leaders'
+# clocks differ; those that a watcher polled have none, and go by its clock. Where it never changed, by starts of terms
+# and as it stands. A replica that a reassignment adds counts once it was in the ISR: until then the assignment before
+# it does. Of what is offline or under min ISR now those rules speak, unless it was told.
 _LESS = f"""
 WITH changes AS (
   SELECT *, {_WHO} AS who FROM isr AS p
   QUALIFY row_number() OVER (PARTITION BY who, ts, partition_epoch ORDER BY revision DESC) = 1
 ), isrs AS (
-  SELECT who, max(ts) OVER (PARTITION BY who ORDER BY partition_epoch) AS ts, coalesce(partition_epoch, 0) AS rank,
+  SELECT who, max(ts) OVER (PARTITION BY who, partition_epoch IS NULL ORDER BY partition_epoch, ts) AS ts,
+    coalesce(partition_epoch, 0) AS rank,
     isr_after AS isr, coalesce(isr_before, []) || isr_after AS been FROM changes
   UNION ALL
   SELECT {_WHO} AS who, ts, -1, isr, isr FROM min_isr AS p

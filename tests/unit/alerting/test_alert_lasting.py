@@ -123,6 +123,22 @@ def test_a_replica_out_of_the_isr_for_ten_minutes_is_a_risk(changes, place, cloc
     assert found == [("at_risk", *one) for one in expected]
 
 
+@pytest.mark.parametrize(
+    ("changes", "clock", "expected"),
+    [
+        ([isr(0, 1, 2), isr(100, 1, 2, 3)], 2_000, []),
+        ([isr(0, 1, 2), isr(100, 1, 2, 3), isr(300, 1, 2)], 899, []),
+        ([isr(0, 1, 2), isr(100, 1, 2, 3), isr(300, 1, 2)], 900, [("firing", "broker 3", 300, 900)]),
+        ([isr(0, 1, 2), isr(700, 1, 2, 3)], 900, [("resolved", "broker 3", 0, 700)]),
+    ],
+)
+def test_polled_changes_of_an_isr_have_no_epochs_and_go_by_their_times(changes, clock, expected):
+    """All were taken for the last one: a risk that was over fired, and what began now was said to be minutes old."""
+    changes = [one | {"partition_epoch": None} for one in changes]
+    found = evidence(clock, isr=changes, health=[AR | {"last_event_ts": clock, "isr": changes[-1]["isr_after"]}])
+    assert states(found) == [("at_risk", *one) for one in expected]
+
+
 def test_a_term_that_begins_without_a_replica_begins_the_risk():
     found = evidence(600, min_isr=[term(0, 1, isr=(1, 2))], health=[AR | {"last_event_ts": 590, "isr": [1, 2]}])
     assert states(found) == [("at_risk", "firing", "broker 3", 0, 600)]
