@@ -59,8 +59,9 @@ class Controllers:
     def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
         seen = work.value if work.exception is None else QuorumSeen(error=-1)
         if seen.error not in (0, CLUSTER_REFUSED):
-            self._failed.add(broker)
-            if len(self._failed) < min(ASKED, len(brokers)):
+            # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
+            self._failed = (self._failed | {broker}) & set(brokers)
+            if len(self._failed) < max(1, min(ASKED, len(brokers))):
                 self._at = 0.0
                 return None
             of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"

@@ -22,7 +22,7 @@ def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) ->
     state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
     who = _who(head) if cluster else _listed(dict.fromkeys(map(_place, alerts)))
     said = ", ".join(filter(None, (who, *_causes(head), _number(head), "flapping" if flapping else "")))
-    line = f"{state} {cut(cluster) or 'hwmark'}: {said}"
+    line = f"{state} {cut(cluster) or 'hwmark'}: {said}".removesuffix(": ")
     return printable(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
 
 

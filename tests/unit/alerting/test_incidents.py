@@ -122,6 +122,10 @@ def test_a_loss_that_is_only_not_excluded_keeps_no_incident_open_but_that_of_a_l
     assert [one[-1].state for one in found] == [ENDED, OPEN][-count:]
 
 
+def test_a_title_of_nothing_but_a_state_ends_with_the_cluster():
+    assert of(state("no_controller", 0, partitions=""))[0][-1].summary == "NO CONTROLLER prod"
+
+
 def test_severity_never_falls_while_it_is_open():
     warned = state("under_min_isr", 0, "2", severity="warning")
     (one,) = of(warned, LOST, over(LOST, 100), now=200)

@@ -1,0 +1,45 @@
+"""The controllers as brokers tell of them that answer the watcher."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from generators.cluster import controllers
+from generators.cluster.asking.stopping import QuorumSeen
+from generators.cluster.controllers import Controllers
+
+NONE = QuorumSeen(error=-1)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The brokers that were asked; each has answered by the next step that no controller is there."""
+    asked = []
+
+    def link(address, *_):
+        def begin(*_, done):
+            asked.append(address.broker_id)
+            return SimpleNamespace(is_done=True, exception=None, value=NONE)
+
+        return SimpleNamespace(address=address, begin=begin, close=lambda: None)
+
+    monkeypatch.setattr(controllers, "BrokerLink", link)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("answering", "said"),
+    [
+        ([{1, 2, 3}] * 3, [None, None, (2, "quorum: none is reached by brokers 1, 2")]),
+        ([{1}] * 2, [None, (1, "quorum: none is reached by broker 1")]),
+        ([{1, 2, 3}, set(), set()], [None, None, None]),
+        ([{1, 2, 3}, {2, 3}, {2, 3}], [None, None, None]),
+        ([{1, 2, 3}, {1, 2, 3}, {2}], [None, None, (2, "quorum: none is reached by broker 2")]),
+    ],
+    ids=["two of three", "the only one", "no broker answers", "the one asked is gone", "one of two asked is gone"],
+)
+def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached(asked, answering, said):
+    """A watcher that was cut off paged that the cluster had no controller, on the word of a broker that was silent."""
+    one = Controllers(None)
+    steps = [{b: SimpleNamespace(broker_id=b) for b in brokers} for brokers in answering]
+    assert [one.step(brokers, lambda: None) for brokers in steps] == said
