@@ -37,7 +37,7 @@ class ClusterLinks:
         """The cluster as the first server that answers knows it. Raises NotAnswering."""
         reasons = []
         for host, port in servers:
-            link = BrokerLink(BrokerAddress(-1, host, port), self.security, self.timeout_s)
+            link = self.link_to(host, port)
             try:
                 work = link.begin(ask_metadata, self.topics, done=self.wake.set)
                 self.wait([work], monotonic() + 2 * self.timeout_s)
@@ -48,6 +48,10 @@ class ClusterLinks:
             finally:
                 link.close()
         raise NotAnswering("no cluster can be asked: " + "; ".join(reasons))
+
+    def link_to(self, host: str, port: int) -> BrokerLink:
+        """A link to a server whose broker id is not known."""
+        return BrokerLink(BrokerAddress(-1, host, port), self.security, self.timeout_s)
 
     def connect(self, brokers: Sequence[BrokerAddress], hosting: Iterable[int] = ()) -> None:
         """Have a link to each of these brokers, and to those `hosting` replicas where they were last; to no other."""

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from time import monotonic, time_ns
 
+from kafka.future import Future
+
 from generators.cluster.asking.decoded import Described
-from generators.cluster.asking.problems import NotAnswering
+from generators.cluster.asking.link import BrokerLink
+from generators.cluster.asking.problems import NotAnswering, why
+from generators.cluster.asking.round import ask_metadata
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.notes import Notes
@@ -35,15 +39,19 @@ class MetadataSource:
     """Brokers whose metadata are not believed yet."""
     _bootstrap_at: float = 0.0
     """When those named at the start may be asked again."""
+    _named: list[tuple[BrokerLink, Future]] = field(default_factory=list)
+    """Those named at the start that are being asked again."""
 
     def ask(self, until: float) -> tuple[int, Described, Instant] | None:
         """Metadata that are believed, and who said them; None where nobody did by `until` (monotonic seconds).
 
         Raises NotAnswering where the brokers are those of another cluster.
         """
-        if self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
+        if self._named:
+            self._take_named()
+        elif self.notes.all_silent(self.links.by_broker) and monotonic() >= self._bootstrap_at:
             self._bootstrap_at = monotonic() + BOOTSTRAP_EVERY_S
-            self._bootstrap_again()
+            self._ask_named()
         while True:
             self.asked_us = time_ns() // 1000
             if (found := self.links.describe(until)) is None:
@@ -86,15 +94,33 @@ class MetadataSource:
     def _say_older(self, broker: int) -> None:
         self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
 
-    def _bootstrap_again(self) -> None:
+    def _ask_named(self) -> None:
         """No broker answers where it was: ask those named at the start, all may have other addresses now."""
-        try:
-            described = self.links.bootstrap(self.bootstrap)
-        except NotAnswering as error:
-            self.notes.once(str(error))
+        for host, port in self.bootstrap:
+            link = self.links.link_to(host, port)
+            self._named.append((link, link.begin(ask_metadata, self.links.topics, done=self.links.wake.set)))
+
+    def _take_named(self) -> None:
+        """Take what the first of them says that answers; nobody waits for those that hang."""
+        done = [work for _, work in self._named if work.is_done]
+        found = next((work.value[0] for work in done if work.exception is None), None)
+        if found is None and len(done) < len(self._named):
             return
-        self._require_same_cluster(described.partitions)
-        self.links.connect(described.partitions.brokers)
+        for link, _ in self._named:
+            link.close()
+        self._named.clear()
+        if found is None:
+            each = zip(self.bootstrap, done, strict=True)
+            reasons = (f"{host}:{port}: {why(work.exception, self.links.security)}" for (host, port), work in each)
+            self.notes.once(f"no cluster can be asked: {'; '.join(reasons)}")
+            return
+        self._require_same_cluster(found.partitions)
+        self.links.connect(found.partitions.brokers)
+
+    def close(self) -> None:
+        """Give up those that are being asked."""
+        for link, _ in self._named:
+            link.close()
 
     def _require_same_cluster(self, partitions: Partitions) -> None:
         """Raises NotAnswering where brokers are those of another cluster now, whose offsets say nothing of this one."""

@@ -109,6 +109,7 @@ def watch(
         controllers = Controllers(options.security)
         ends.callback(controllers.close)
         watcher = Watcher(options, links, Observer(cluster, options.watcher, options.interval_s), notes, controllers)
+        ends.callback(watcher.metadata.close)
         writer = BronzeWriter(
             lake,
             f"{cluster}/{options.watcher}",
