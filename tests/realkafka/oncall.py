@@ -236,15 +236,14 @@ def _rolling(call: OnCall) -> None:
     call.listen(60)
 
 
-def _roads(call: OnCall) -> None:
-    for brokers in ((3,), (2, 3), (1, 2, 3)):
-        call.fault(f"the watcher's road to brokers {brokers} is cut")
-        call.act("cut", lambda brokers=brokers: call.cluster.roads.cut(*brokers))
-        call.listen(75 if len(brokers) < 3 else 100)
-        call.act("mend", call.cluster.roads.cut)
-        call.calm()
-        call.say("OK again")
-        call.listen(10)
+def _roads(call: OnCall, *brokers: int) -> None:
+    call.fault(f"the watcher's road to {len(brokers)} brokers is cut")
+    call.act(f"cut {brokers}", lambda: call.cluster.roads.cut(*brokers))
+    call.listen(75 if len(brokers) < len(BROKERS) else 100)
+    call.act("mend", call.cluster.roads.cut)
+    call.calm()
+    call.say("OK again")
+    call.listen(10)
 
 
 def _paused(call: OnCall) -> None:
@@ -321,7 +320,9 @@ FAULTS: dict[str, Callable[[OnCall], None]] = {
     "return": _return,
     "unclean": _unclean,
     "rolling": _rolling,
-    "roads": _roads,
+    "road-to-one": lambda call: _roads(call, 3),
+    "roads-to-most": lambda call: _roads(call, 2, 3),
+    "roads-to-all": lambda call: _roads(call, *BROKERS),
     "paused": _paused,
     "freeze": _freeze,
     "controllers": _controllers,
