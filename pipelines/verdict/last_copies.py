@@ -15,7 +15,7 @@ from pipelines.verdict import words
 from pipelines.verdict.incident import read_evidence
 from schemas import hw_regressions
 
-_AWAY = {"fenced": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
+_AWAY = {"fenced": "is down", "down": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
 """States of a broker that follows nobody, in words."""
 _STORED_BY = "stored by broker "
 AT_ONCE = timedelta(seconds=60)
