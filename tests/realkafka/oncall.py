@@ -212,7 +212,7 @@ def _unclean(call: OnCall) -> None:
     call.listen(60)
     call.say(call.live.hwmark("show", "verdict"))
     call.say(call.live.hwmark("note", "--cluster", "live", "--handled", "told to data"))
-    call.listen(ENDED_S - 60)
+    call.listen(ENDED_S)
 
 
 def _leads(cluster: Cluster, broker: int) -> bool:
