@@ -104,6 +104,9 @@ def blind_since(record: ClusterRecord, limits: Limits, now: datetime) -> tuple[d
     brokers = _brokers(record)
     if not brokers or unanswered(record, limits, now) < brokers:
         return None
+    missed = [one.since for broker, one in record.unheard.items() if broker in brokers and one.since]
+    if len(missed) == len(brokers):
+        return max(missed), True
     return max(source.reported_to for source in record.sources), False
 
 

@@ -17,19 +17,19 @@ PLACED = {"ar": [1, 2, 3], "isr": [1, 2, 3], "osr": [], "out_of_sync": [], "offl
 SOUND = PLACE | PLACED | {"under_min_isr": False, "stalled_ms": 0, "level": 1, "last_event_ts": at(100)}
 
 
-def said(tmp_path, states, now=110, places=None, **told):
+def said(tmp_path, states, now=110, places=None, reason=None, **told):
     sources._seen.clear()
     lake = str(tmp_path / "lake")
     for broker in (1, 2, 3):
         row = progress(100 if states.get(broker) else 105, f"watch/main/broker-{broker}") | {"level": 1, "topic": None}
         put(lake, replication_events, row | {"broker_id": broker})
-        reason = {
+        state = {
             "state": states.get(broker, "answers"),
             "witness": "watcher",
             "since": at(101),
-            "reason": brokers.CUT_OFF if len(states) == 3 else "refused",
+            "reason": reason or (brokers.CUT_OFF if len(states) == 3 else "refused"),
         }
-        put(lake, brokers, no_counts("c", broker, ts=at(105), **reason, **told))
+        put(lake, brokers, no_counts("c", broker, ts=at(105), **state, **told))
     several = [{"partition": number, "leader_id": leader} for number, leader in enumerate((1, 3))]
     several.append({"partition": 2, "leader_id": 3, "ar": [3], "isr": [3]})
     put(lake, partition_health, *(SOUND | one for one in places or several))
@@ -57,6 +57,13 @@ def test_one_does_not(tmp_path, state, words):
 def test_none_does_and_the_watcher_is_blamed(tmp_path):
     first, *_ = said(tmp_path, dict.fromkeys((1, 2, 3), "unknown"))
     assert first.startswith("NOT JUDGED: no broker has answered the watcher since 2026-11-21 12:01:41 UTC")
+
+
+def test_a_watcher_that_tells_of_missed_answers_is_not_said_to_tell_nothing(tmp_path):
+    """One round without an answer of anybody: for 43 s it passed for a watcher that was stopped or paused."""
+    missed = dict.fromkeys((1, 2, 3), "unknown")
+    first, *_ = said(tmp_path, missed, now=161, reason="one round without an answer: timed out")
+    assert first.startswith("NOT JUDGED: no broker has answered the watcher since 2026-11-21 12:01:41 UTC: its host")
 
 
 def test_a_watcher_that_has_ended_claims_nothing_for_longer_than_a_minute(tmp_path):
