@@ -26,7 +26,7 @@ DRAWN = [
     Scope(3, 3, 1, (1, 2, 3), present=True),
 ]
 """Scopes that are too large for that, in turns."""
-VIEWS = [View(3), View(2), View(0), View(3, "none"), View(0, "info")]
+VIEWS = [View(3), View(2), View(0), View(3, "none"), View(0, "info"), View(0, "none")]
 SPOILED = 200
 """One history of so many is looked at with something of its telemetry taken away, too."""
 CHUNK = 500

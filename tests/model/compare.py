@@ -18,10 +18,12 @@ TOLD = (*CRITICAL, "loss_not_excluded")
 
 
 class View(NamedTuple):
-    """What of a history is printed: the level of its brokers, and what its controller logs (debug, info, none)."""
+    """What of a history is printed: the level of its brokers, what its controller logs (debug, info, none), and whether
+    brokers tell of their starts, and of how they had stopped before."""
 
     level: int = FULL
     controller: str = "debug"
+    starts: bool = True
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,17 @@ class Case:
     whole: bool
     rows: list[dict[str, Any]]
     taken: str = ""
+    elections: bool = True
+    """Whether the controller tells of every election."""
 
 
 def case(name: str, played: Partition, view: View) -> Case:
     """All that a cluster prints of a history."""
-    sources = printed(played.happenings, name, view.level, view.controller)
-    rows = [row for source in sources for row in source.rows]
-    return Case(name, played, view.level, view.controller == "debug" and not played.untold, rows)
+    happenings = [h for h in played.happenings if view.starts or h.kind != "version"]
+    rows = [row for source in printed(happenings, name, view.level, view.controller) for row in source.rows]
+    elections = view.controller == "debug"
+    whole = elections and view.starts and not played.untold
+    return Case(name, played, view.level, whole, rows, elections=elections)
 
 
 def spoiled(one: Case) -> Iterator[Case]:
@@ -67,7 +73,7 @@ def findings(cases: Sequence[Case]) -> Iterator[tuple[Case, str]]:
 def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
     """What is wrong in what is said of one history."""
     for loss in one.played.losses:
-        yield from _of_a_loss(one, loss, [row for row in said if row["leader_epoch"] == loss.epoch])
+        yield from _of_a_loss(one, loss, said)
     for row in said:
         if row["severity"] == "critical":
             yield from _of_a_critical(one, row)
@@ -79,14 +85,19 @@ def wrong(one: Case, said: list[dict[str, Any]]) -> Iterator[str]:
                 yield f"alarm: loss_not_excluded of epoch {row['leader_epoch']}, where a member of the ISR was elected"
 
 
-def _of_a_loss(one: Case, loss: Loss, rows: list[dict[str, Any]]) -> Iterator[str]:
-    """A loss is told, or not excluded; exactly, where every line is there."""
+def _of_a_loss(one: Case, loss: Loss, said: list[dict[str, Any]]) -> Iterator[str]:
+    """A loss is told, or not excluded; exactly, where every line is there. Where its start is not told the next one is
+    no calm."""
+    rows = [row for row in said if row["leader_epoch"] == loss.epoch]
     told = [row for row in rows if row["class"] in TOLD]
     begins = any(h.kind == "leader" and h.ms == loss.ms for h in one.played.happenings)
-    if begins and not told and not one.taken:
+    elected = one.elections and (loss.ms, loss.epoch, 0) in one.played.starts
+    if (begins or elected) and not told and not one.taken:
         yield f"silent: {_range(loss)} is lost"
     here = [row for row in rows if since_base(row["ts"]) == loss.ms]
-    for row in here:
+    next_ms = min((ms for ms, *_ in one.played.starts if ms > loss.ms), default=None)
+    after = [] if begins else [row for row in said if since_base(row["ts"]) == next_ms]
+    for row in [*here, *(row for row in after if (row["hw_before"] or 0) > loss.first)]:
         if row["class"] == "stale_leader_hw":
             yield f"calm: stale_leader_hw ({row['proof']}), and {_range(loss)} is lost"
     if one.level < FULL or not one.whole or not told:

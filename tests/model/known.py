@@ -23,6 +23,8 @@ def _numbers(digits: str) -> tuple[int, ...]:
 
 TWO = Scope(2, 4, 2, (1, 2), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2))
 THREE = TWO._replace(brokers=3, min_isr=(1, 2, 3))
+CONFIGURED = TWO._replace(terms=3, configured=(1, 2))
+NO_ONE = View(0, "none")
 KEPT = [
     Kept("an unclean start whose winner's past is not known", Scope(2, 2), (0, 1, 0, 1)),
     Kept("a cut of what a later leader committed", Scope(2, 2), (0, 1, 2, 0, 1, 1, 0, 0, 1, 0, 1, 1)),
@@ -175,5 +177,44 @@ KEPT = [
         TWO,
         (0, 1, 1, 0, 0, 0, 1, 2, 0, 0, 1, 1, 0, 1, 2, 0, 0, 0, 1, 0, 0, 1, 2, 1, 0, 0, 0, 0, 0, 1),
         View(0),
+    ),
+    Kept(
+        "a HW of an epoch in which its leader tells that a broker fetched",
+        THREE,
+        _numbers("0011010011200010100121012100120000000001"),
+        View(3, "none"),
+    ),
+    Kept(
+        "a HW of an epoch that a log cut with the power does not tell, and no controller",
+        TWO._replace(terms=3),
+        _numbers("00100001101200111001201"),
+        View(3, "none"),
+    ),
+    Kept("HWs under a min ISR that nobody told at level 0", TWO._replace(terms=2), _numbers("1121000101001"), NO_ONE),
+    Kept(
+        "a cut of what was committed before its leader resumed the epoch",
+        THREE._replace(terms=3),
+        _numbers("01130000012010010201001"),
+    ),
+    Kept(
+        "a HW of a resumption whose leader does not tell its end",
+        THREE._replace(terms=3),
+        _numbers("0000011210110010001120001101"),
+    ),
+    Kept("a min ISR that was larger for a while", CONFIGURED, _numbers("0021220020010000011001")),
+    Kept("a log that ends early is no whole one (b)", TWO._replace(terms=2), _numbers("0021300121001")),
+    Kept("a first start before the partition was created (13)", TWO._replace(terms=2), _numbers("0020201")),
+    Kept("a clean election whose start is not told (d)", TWO._replace(terms=2), _numbers("0021211001101")),
+    Kept(
+        "a granted shutdown that was no clean stop (6)",
+        TWO._replace(terms=2),
+        _numbers("000110201101"),
+        View(0, starts=False),
+    ),
+    Kept(
+        "lives that nobody told (f)",
+        TWO._replace(terms=2),
+        _numbers("002121100110001"),
+        View(3, "none", starts=False),
     ),
 ]

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.partition import loss, loss_exclusion, stored_high_watermarks, truncations
 from pipelines.replication.partition.terms import LeastStart, Terms
 from tests.model.known import KEPT
 from tests.model.search import found
 
-LEAST = Terms.least_start_since
+LEAST, MARK = Terms.least_start_since, loss._mark_after
+LOG_SINCE, CLEAN = loss_exclusion._had_its_log_since, loss_exclusion.count_clean_starts
 
 
 def _since_the_last_known(terms: Terms, term: Any, as_of: int, lookup: Any) -> LeastStart:
@@ -22,6 +24,25 @@ def _own_term_only(truncation: Any, terms: Terms, marks: list[Any]) -> int | Non
     return of[0] if of else None
 
 
+def _told_to_its_end(term: Any, mark: Any, start: Any, summary: Any, _: bool, *, doubted: bool = False) -> Any:
+    return MARK(term, mark, start, summary, True, doubted=doubted)
+
+
+def _since_any_start(terms: Any, term: Any, isr: Any) -> int:
+    created, terms.created = terms.created, None
+    since = LOG_SINCE(terms, term, isr)
+    terms.created = created
+    return since
+
+
+def _with_granted(states: Any, grace_us: int) -> int:
+    return CLEAN(states, grace_us) or sum(detail == "controlled_shutdown" for _, detail, *_ in states)
+
+
+def _as_of_the_end(lookup: Any, _: int, until: int, by_leader: int | None) -> int:
+    return lookup.min_isr(until, by_leader)
+
+
 TAKEN_BACK = [
     ("an unclean start whose winner's past is not known", Terms, "least_start_since", _since_the_last_known),
     ("a cut of what a later leader committed", truncations, "_committed_since", _own_term_only),
@@ -32,6 +53,17 @@ TAKEN_BACK = [
     ("leader epochs that go back", Terms, "goes_back", lambda *_: False),
     ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
     ("a HW of an epoch that a cut log does not tell", stored_high_watermarks, "_ran_untold", lambda *_: []),
+    (
+        "a min ISR that was larger for a while",
+        StateTermLookup,
+        "most_min_isr",
+        lambda look, _, ts, by: look.min_isr(ts, by),
+    ),
+    ("a log that ends early is no whole one (b)", loss, "_mark_after", _told_to_its_end),
+    ("a first start before the partition was created (13)", loss_exclusion, "_had_its_log_since", _since_any_start),
+    ("a clean election whose start is not told (d)", Terms, "is_announced_by", lambda *_: False),
+    ("a granted shutdown that was no clean stop (6)", loss_exclusion, "count_clean_starts", _with_granted),
+    ("lives that nobody told (f)", loss_exclusion, "is_life_told", lambda *_: True),
 ]
 
 

@@ -199,6 +199,10 @@ class StateTermLookup:
         by_rule = self._rules[self._cluster].min_isr or 1
         return self.state.timeline.min_isr(self._cluster, self._topic, as_of, by_leader, by_rule)
 
+    def most_min_isr(self, since: int, until: int, by_leader: int | None) -> int:
+        times = self.state.timeline.setting_times(self._cluster, self._topic, since, until)
+        return max(self.min_isr(ts, by_leader) for ts in (since, *times))
+
     def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         told = by_leader is not None or self._rules[self._cluster].min_isr is not None
         return told or self.state.timeline.tells_min_isr(self._cluster, self._topic, as_of)

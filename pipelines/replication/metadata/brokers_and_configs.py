@@ -137,6 +137,11 @@ class Timeline:
             own = self._min_isr((cluster, CLUSTER_WIDE), as_of) if by_leader is None else by_leader
         return rule if own is None else own
 
+    def setting_times(self, cluster: int, topic: int, since: int, until: int) -> list[int]:
+        """When settings of a topic, or of the whole cluster, were told, in (since, until]."""
+        entries = [e for t in (topic, CLUSTER_WIDE) for e in self.configs.get((cluster, t), [])]
+        return [e[0] for e in entries if since < e[0] <= until]
+
     def tells_min_isr(self, cluster: int, topic: int, as_of: int) -> bool:
         """Whether min.insync.replicas of this topic itself was reported by then."""
         return self._min_isr((cluster, topic), as_of) is not None

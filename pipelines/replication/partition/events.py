@@ -201,6 +201,10 @@ class TermLookup(Protocol):
         """`min.insync.replicas` of the topic; `by_leader` is what the leader reported when its term began."""
         ...
 
+    def most_min_isr(self, since: int, until: int, by_leader: int | None) -> int:
+        """The largest that `min_isr` is from `since` to `until`."""
+        ...
+
     def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         """Whether that is known of this topic itself."""
         ...

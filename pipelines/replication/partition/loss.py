@@ -210,8 +210,9 @@ def _evidence(term: Term, mark: CommittedMark) -> dict[str, Any]:
 
 
 def _certain_hw(term: Term, summary: TermSummary) -> int | None:
-    """The largest HW of a term that counts: of a leader that reports its HWs none that it has not reported."""
-    if summary.level < LEAN or summary.hmax is None:
+    """The largest HW of a term that counts: none that its leader has not reported, if it reports all, or if nobody told
+    min ISR, under which it may not have risen."""
+    if summary.hmax is None or (summary.level < LEAN and summary.min_isr_told):
         return summary.hmax
     reported = max((hw for hw in (summary.reported, term.start_hw) if hw is not None), default=None)
     return None if reported is None else min(summary.hmax, reported)

@@ -136,9 +136,11 @@ def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: T
         return []
     states = [state for state in lookup.broker_states(event.broker_id, event.ts) if state[0] > position.ts]
     starts = [ts for ts, detail, *_ in states if detail == "started"]
-    if len(starts) <= count_clean_starts(states, lookup.grace_us):
+    unclean = [ts for ts, detail, *_ in states if detail == UNCLEAN_START]
+    if not unclean and len(starts) <= count_clean_starts(states, lookup.grace_us):
         return []
-    until = starts[-1] - lookup.grace_us  # with ZooKeeper its registration is told before its start, by another clock
+    # with ZooKeeper its registration is told before its start, by another clock
+    until = starts[-1] - lookup.grace_us if starts else unclean[-1]
     later = [t for t in terms.terms if t.epoch > position.epoch and t.ts < until]
     return [] if not later or _was_gone(event.broker_id, later[0].ts, until, lookup) else later
 
@@ -192,7 +194,7 @@ def sole_isr_member(
         return True
     if replicas is None:  # others may be assigned of which nothing was told
         return False
-    at_most = max(lookup.min_isr(ts, term.min_isr) for ts in (term.ts, after))
+    at_most = lookup.most_min_isr(term.ts, after, term.min_isr)
     if at_most > 1 or not lookup.min_isr_told(term.min_isr, after):
         return False
     states = lookup.broker_states(term.broker_id, after)

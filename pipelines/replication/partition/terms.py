@@ -376,8 +376,8 @@ class Terms(Persisted):
         if term is None:
             return position.last_term
         term.fetchers |= {broker}
-        for other in of_epoch:  # which of them its leader tells only where it tells of fetches
-            if other is not term and not other.summary_as_of(event.ts, lookup).complete:
+        for other in of_epoch:  # which of them its leader tells only where it tells of fetches, and up to its end
+            if other is not term and not (other.whole and other.summary_as_of(event.ts, lookup).complete):
                 other.perhaps |= {broker}
         return term.key
 

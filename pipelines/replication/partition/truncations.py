@@ -166,8 +166,12 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
     leader may have committed what it inherited. None where more may have been committed than is known: a leader did not
     tell of its term up to its end, and not every start since is known to have had all that was committed."""
     kept = list(zip(terms.terms, marks, strict=True))
-    place = next((i for i, (t, _) in enumerate(kept) if t.key == truncation.last_term), None)
+    # in which term of its epoch it took what it has nobody may have told: the first one's records may be among it
+    last = None if truncation.last_term is None else truncation.last_term[0]
+    place = next((i for i, (t, _) in enumerate(kept) if t.epoch == last), None)
     folded = truncation.last_term is not None and terms.since.get(truncation.replica_id, 0) is None
+    if place is not None and kept[place][0].ordinal > 0:
+        place, folded = None, True
     if place is None and not folded:
         return None
     since = kept[0 if place is None else place + 1 :]

@@ -58,6 +58,9 @@ class FakeLookup:
     def min_isr_told(self, by_leader: int | None, as_of: int) -> bool:
         return True
 
+    def most_min_isr(self, since: int, until: int, by_leader: int | None) -> int:
+        return max(self.min_isr(ts, by_leader) for ts in (since, until))
+
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         return self.least if by_leader is None else by_leader
 
