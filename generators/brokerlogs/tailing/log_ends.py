@@ -44,6 +44,22 @@ def note_hole_before(tailer: Tailer, rows: pa.Table) -> None:
         tailer.missing.add_lost(f"nothing shows that it goes on where {before[-1]} ends")
 
 
+def unread_rows(tailer: Tailer, ts: int) -> list[pa.Table]:
+    """Rows on missing lines of a log without other rows, at the time at which its lines ended, else `ts` (us).
+
+    The time of the log stays: its next lines may be older.
+    """
+    parser = tailer.parser
+    if parser.report.lines > tailer.report_before.lines and parser.report.tells_nothing:
+        first = parser.report.first_line
+        tailer.missing.add_unread([f"nothing of it was understood, its first line is {first!r}"])
+    if not tailer.missing.notes or tailer.has_rows or not tailer.drained or not tailer.reader.at_end:
+        return []
+    known, parser.low_watermark, tailer.has_rows = parser.low_watermark, tailer.ended_us or ts, True
+    rows, parser.low_watermark = tailer.take_notes(), known
+    return rows
+
+
 def _windows_beside(tailer: Tailer, broker_id: int | None) -> list[tuple[str, Spans]]:
     """Return when other logs of the broker under names that people gave them told something, if it is one of them.
 

@@ -18,7 +18,7 @@ from generators.brokerlogs.events.clock_offsets import clock_offsets_of
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
 from generators.brokerlogs.parsing.parser import SourceParser
 from generators.brokerlogs.tailing.broker_settings import BrokerSettings, settings_by_source
-from generators.brokerlogs.tailing.log_ends import common_end
+from generators.brokerlogs.tailing.log_ends import common_end, unread_rows
 from generators.brokerlogs.tailing.open_files import OpenFiles
 from generators.brokerlogs.tailing.read_position import Older
 from generators.brokerlogs.tailing.rounds import Round, done, step
@@ -217,7 +217,7 @@ class IngestSession:
         """Add what was not read of sources that have no rows, at the latest time that is known."""
         ts = max((tailer.max_ts for tailer in self.tailers), default=0)
         for tailer in self.tailers:
-            current.add(tailer, tailer.unread_rows(ts or int(tailer.source.series.written() * 1e6)))
+            current.add(tailer, unread_rows(tailer, ts or int(tailer.source.series.written() * 1e6)))
 
     def _add_common_ends(self, current: Round) -> None:
         """Add that logs which were read to their ends have told all up to the end of those beside them."""

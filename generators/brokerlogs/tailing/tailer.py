@@ -76,8 +76,8 @@ class Tailer:
         self.time = SourceTime({}, dict(defaults or {}))
         self._heartbeat, self._flushed = Heartbeat(), False
         self._lost_since: float | None = None
-        self._ended_us = 0
-        """The time (us) of the last row of the incarnation before."""
+        self.ended_us = 0
+        """The time (us) of the last row of the incarnation before; `has_rows`: whether this one has any."""
         self.missing = MissingLines(state.get("unread", ()) if state else ())
         state = dict(state or {})
         stored = ReadPosition.from_json(state["place"]) if state.get("place") else None
@@ -102,7 +102,7 @@ class Tailer:
             self.parser, changes = self.parser.continue_from(b64decode(state["parser"]))
             self.messages.extend(changes)
         self.numbering = Numbering(**state.get("numbers", {}))
-        self._has_rows = self.numbering.following > 0  # of this incarnation: what is missing stands before its first
+        self.has_rows = self.numbering.following > 0  # what is missing stands before the first one
         self.time = SourceTime(state, self.time.defaults)
         self._settings_digest: str | None = state.get("settings")
         self._chunks = Chunks(state.get("skip", 0))
@@ -181,13 +181,13 @@ class Tailer:
     def _parse(self, data: bytes) -> pa.Table:
         self._flushed = False
         held = self.parser.flush() if self.missing.notes else EVENTS.empty_table()
-        self._has_rows |= held.num_rows > 0
-        noted = self.take_notes() if self._has_rows else []
+        self.has_rows |= held.num_rows > 0
+        noted = self.take_notes() if self.has_rows else []
         rows = self.parser.feed(data)
-        if self.is_new and rows.num_rows and not self._has_rows:
+        if self.is_new and rows.num_rows and not self.has_rows:
             note_hole_before(self, rows)
         first = self.take_notes(rows) if rows.num_rows else []
-        self._has_rows |= rows.num_rows > 0
+        self.has_rows |= rows.num_rows > 0
         self.messages.extend(self.parser.take_messages())
         return pa.concat_tables([held, *noted, *first, rows])
 
@@ -210,7 +210,7 @@ class Tailer:
     def _start_new_epoch(self, why: str) -> None:
         """Start a new incarnation of the source: its next lines do not follow those told last."""
         epoch, report = self.numbering.epoch + 1, self.parser.report
-        self._ended_us, self._flushed = self.max_ts, False
+        self.ended_us, self._flushed = self.max_ts, False
         self.messages.append(f"{self.source.source_id}: not the files read before, restarted as source_epoch {epoch}")
         self._start({"numbers": {"epoch": epoch}})
         self.parser.report = report
@@ -228,11 +228,11 @@ class Tailer:
         """Decide what the parser holds back for lines that might follow."""
         read_position, before = self.reader.read_position, self.parser.snapshot()
         rows = self.parser.flush()
-        if rows.num_rows and not self._has_rows:
+        if rows.num_rows and not self.has_rows:
             rows = pa.concat_tables([*self.take_notes(rows), rows])
         elif self.parser.low_watermark or rows.num_rows:
             rows = pa.concat_tables([rows, *self.take_notes()])
-        self._has_rows |= rows.num_rows > 0
+        self.has_rows |= rows.num_rows > 0
         self._append_chunk(rows, read_position, before, whole=True)
         self.messages.extend(self.parser.take_messages())
         self._flushed = True
@@ -277,20 +277,6 @@ class Tailer:
     def progress_rows(self, ts: int = 0) -> list[pa.Table]:
         """Progress rows up to `ts` (us), or to the low watermark; none if that is not later than the last."""
         return self.time.rows_up_to(max(ts, self.parser.low_watermark), self.parser.shown)
-
-    def unread_rows(self, ts: int) -> list[pa.Table]:
-        """Rows on missing lines of a source without other rows, at the time at which its lines ended, else `ts` (us).
-
-        The time of the source stays: its next lines may be older.
-        """
-        report = self.parser.report
-        if report.lines > self.report_before.lines and report.tells_nothing:
-            self.missing.add_unread([f"nothing of it was understood, its first line is {report.first_line!r}"])
-        if not self.missing.notes or self._has_rows or not self.drained or not self.reader.at_end:
-            return []
-        known, self.parser.low_watermark, self._has_rows = self.parser.low_watermark, self._ended_us or ts, True
-        rows, self.parser.low_watermark = self.take_notes(), known
-        return rows
 
     def heartbeat_rows(self, allowed_us: int) -> list[pa.Table]:
         """Rows of a source at the end of its live log that no event brings about.

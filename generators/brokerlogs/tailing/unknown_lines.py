@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+
+import numpy as np
 
 from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
@@ -87,9 +90,14 @@ class UnknownLines:
         if alone[:waits].any() and has_no_others(digests, runs, alone):
             self._pass(file, None)
             return b""
+        again = np.zeros(len(digests), np.bool_)
         if file.begins and (runs or alone.any()):  # a moment may go on behind a rotation, with lines that are equal
-            alone[: (together := printed_at_once(lines))] = False
-            runs = [run for run in runs if run.end > together or run.end in (*last, len(digests))]
+            together = printed_at_once(lines)
+            again[:together], alone[:together] = alone[:together], False
+            others = [run for run in runs if run.end <= together and run.end not in (*last, len(digests))]
+            for run in (run for run in others if run.at not in run.stretch.starts):
+                again[run.begin : run.end] = True
+                runs.remove(run)
         if alone[:waits].any():
             runs = self._repeat(file, lines)
         known = runs[-1].end if runs else 0
@@ -106,7 +114,12 @@ class UnknownLines:
         if not self._is_of_older:  # lines before some that were told are older, but for a first one that was cut
             ends = [int(file.begins), *(run.end for run in runs)]
             file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
-        lines = self._between(file, lines, digests, runs) if runs or file.older else self._tell(file, lines, digests)
+        if runs or file.older:
+            lines = self._between(file, lines, digests, runs)
+        else:
+            told = self._tell(file, lines, digests)
+            fresh = itertools.compress(lines.splitlines(keepends=True), ~again)
+            lines = told[: len(told) - len(lines)] + b"".join(fresh) if again.any() else told
         self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None)
         return lines
 
