@@ -57,6 +57,10 @@ class FileChoice:
         self.end = None
         self.examined.clear()
 
+    def leave_end(self) -> None:
+        """Read the file with the line told last no further: another reader tells what follows."""
+        self.end, self.located, self._has_rest = None, False, False
+
     def forget(self, key: Identity) -> None:
         """Note that a file has other content now."""
         if self.seen.pop(key, None) is not None:

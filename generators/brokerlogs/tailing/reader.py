@@ -166,6 +166,9 @@ class SeriesReader:
         holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
         if holds_end and not (files.located and file.older):  # of a log and its copy the log, which goes on
             files.end, file.older = key, False
+        if self._only is not None and key == files.end and run and run.stretch is not self.mine:
+            files.leave_end()
+            self._file = None
         is_asked_for = file.entry.offered and self._only is None
         if file.never_told and is_asked_for:
             files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number, file.ends_untold)

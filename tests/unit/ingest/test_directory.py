@@ -272,6 +272,7 @@ class Directory(RuleBasedStateMachine):
     @rule(step=st.sampled_from([2, 3]))
     def take_excerpt(self, step: int) -> None:
         """Single lines of what was told, as `grep` gives them."""
+        self.has_order = False
         lines = sorted(self.told, key=lambda line: int(line.split()[1]))[::step]
         (self.folder / f"{LIVE}-20240101").write_bytes(b"".join(line + b"\n" for line in lines))
 
@@ -313,6 +314,7 @@ class Directory(RuleBasedStateMachine):
     @rule(which=st.integers(0, 9))
     def restore(self, which: int) -> None:
         """A deleted file comes back, under another name."""
+        self.has_order = False
         name = sorted(self.deleted)[which % len(self.deleted)]
         (self.folder / name).write_bytes(self.deleted[name])
 
@@ -390,6 +392,21 @@ def test_a_log_with_the_inode_of_an_older_file_that_was_deleted_is_read_by_one_r
     one.poll(50, 1)
     one.write(1, 0)
     one.poll(50, 1)
+    one.teardown()
+
+
+def test_a_file_with_older_lines_that_grows_is_followed_by_one_reader() -> None:
+    """What came was told twice, where the last lines of a log were given first, under its name."""
+    one = Directory()
+    one.write(5, 0)
+    one.give_last_lines(2)
+    for _ in range(2):
+        one.mirror()
+        one.poll(300, 3)
+        one.write(5, 0)
+    one.restart()
+    one.mirror()
+    one.poll(50, 1000)
     one.teardown()
 
 
