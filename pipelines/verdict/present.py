@@ -66,6 +66,16 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
             yield from ((state, f"{state.value}: {pending}") for pending in _pending(state, record))
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
+    elif _is_outdated(record, judged):
+        who = f"`hwmark run` has read nothing newer than {words.clock(record.judged_to)}"
+        yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_before(who, record.groups, record)}"
+
+
+def _is_outdated(record: ClusterRecord, judged: Judged) -> bool:
+    """Whether answers to a watcher that were read are too old for a claim of the present."""
+    holds = max((source.holds_s or 0 for source in record.sources if source.watched), default=0)
+    oldest = timedelta(seconds=max(Limits.answer_s, holds))
+    return POLLED in record.levels and judged.age is not None and judged.age > oldest
 
 
 def _pending(state: State, record: ClusterRecord) -> Iterator[str]:

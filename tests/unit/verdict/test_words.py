@@ -276,6 +276,21 @@ def test_ok_at_level_1_carries_the_age_of_the_oldest_answer():
     assert "7 s ago at most" in part("present", replace(dead, unheard=DEAD))[0]
 
 
+@pytest.mark.parametrize(
+    ("now", "holds", "state"), [(60, 10, "OK"), (61, 10, "UNKNOWN"), (61, 80, "OK"), (81, 80, "UNKNOWN")]
+)
+def test_nothing_of_the_present_is_said_to_be_sound_by_what_run_read_more_than_a_minute_ago(now, holds, state):
+    """A watcher that went on after 100 s made the cluster OK at once, by what had been read before."""
+    sources = tuple(replace(one, reported_to=at(now), holds_s=holds) for one in WATCHED.sources)
+    said = part("present", replace(WATCHED, judged_to=at(0), sources=sources), now=now)
+    assert [line.partition(":")[0] for line in said] == [state]
+    if state == "UNKNOWN":
+        since = "`hwmark run` has read nothing newer than 2026-09-01 12:00:00 UTC"
+        assert said == [
+            f"UNKNOWN: {since}: how 4 of 4 partitions stand is not known; before, 4 partitions were in sync"
+        ]
+
+
 @pytest.mark.parametrize(("state", "words"), [
     ("no_answer", "does not answer"), ("down", "is down"), ("not_reached", "is not reached from here"),
 ])  # fmt: skip
