@@ -141,6 +141,7 @@ _LINE_NUMBER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} .*\([\w.$]+):\d+\)$", re.MUL
 _THREAD = re.compile(rb"^(\[.{23}\] [A-Z]{4,5}) \[[^\]\n]*\] ", re.MULTILINE)
 _SHORT_LOGGERS = (b"(logger)\n", b".c.logger)\n", b"(Partition)\n", b"(ReplicaFetcherThread)\n", b"(UnifiedLog)\n")
 _SHORT_LOGGER = re.compile(rb"^(\[.{23}\] [A-Z]{4,5} )(.*)\((\w+|(?:\w\.)+logger)\)$", re.MULTILINE)
+_HEAD = 4096
 _INDENTED = re.compile(rf"^[ \t][^\n]{{0,400}}?{_INSIDE}".encode(), re.MULTILINE)
 _MOST_RULES, _MOST_TRIES = 12, 40
 _DUMP = (b"| offset:", b"baseOffset:", b"Dumping ", b"Log starting offset")
@@ -236,13 +237,21 @@ class Translation:
         if ((last == 41) & (before >= 48) & (before <= 57)).any() and _LINE_NUMBER.search(lines):
             lines = _LINE_NUMBER.sub(rb"\1)", lines)
             self.found["line numbers"] = None
-        if lines[13:14] != b"|" and any(name in lines for name in _SHORT_LOGGERS) and _SHORT_LOGGER.search(lines):
+        if _has_short_loggers(lines):
             lines = _SHORT_LOGGER.sub(lambda of: b"%b%b(%b)" % (of[1], of[2], full_logger(of[3], of[2])), lines)
             self.found["short names of loggers"] = None
         if b"] [" in lines and _THREAD_FIRST.search(lines):
             lines = _THREAD.sub(rb"\1 ", lines)
             self.found["threads"] = None
         return lines
+
+
+def _has_short_loggers(lines: bytes) -> bool:
+    """Whether loggers are printed without their packages: by the first lines, or those of loggers with evidence."""
+    if lines[13:14] == b"|":
+        return False
+    named = any(name in lines for name in _SHORT_LOGGERS)
+    return _SHORT_LOGGER.search(lines if named else lines[:_HEAD]) is not None
 
 
 def _without_native(lines: bytes) -> bytes:

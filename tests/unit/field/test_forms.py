@@ -205,6 +205,12 @@ def test_lines_inside_lines_are_read_up_to_their_logger(envelope: Callable[[int,
     assert events("\n".join([*lines, ""]).encode()) == plain_events()
 
 
+def test_loggers_in_short_are_found_by_the_first_lines_whatever_they_are() -> None:
+    text = "[2026-11-20 10:00:01,000] INFO [Controller id=3] Newly added brokers: 2, deleted brokers: , all live (%s)\n"
+    short, full = (events((text % name).encode()) for name in ("KafkaController", "kafka.controller.KafkaController"))
+    assert short == full != []
+
+
 def test_several_lines_in_one_are_each_read() -> None:
     line = json.dumps({"values": [[str(k), text] for k, text in enumerate(incident())]})
     assert events(f"{line}\n".encode()) == plain_events()
