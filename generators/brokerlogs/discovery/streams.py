@@ -55,10 +55,10 @@ def order_of(head: bytes) -> Order | None:
     if falls > 2 and falls > 4 * rises:
         return lambda lines: lines[::-1]
     far = sum(a[:_COARSE] > b[:_COARSE] for a, b in pairwise(times))
-    return _sorted if far > 2 and 10 * far > len(times) > 0.9 * len(lines) else None
+    return _by_time if far > 2 and 10 * far > len(times) > 0.9 * len(lines) else None
 
 
-def _sorted(lines: list[bytes]) -> list[bytes]:
+def _by_time(lines: list[bytes]) -> list[bytes]:
     time, keyed = b"", list[tuple[bytes, int]]()
     for k, line in enumerate(lines):
         found = _TIME.search(line)
@@ -69,10 +69,13 @@ def _sorted(lines: list[bytes]) -> list[bytes]:
 
 def arrange(path: Path, folder: Path) -> list[str] | None:
     """Write the lines of an export in order; returns what is wrong with it."""
-    data = LogBytes(path)
-    text = data.read(_LARGEST + 1)
+    data, pieces, size = LogBytes(path), list[bytes](), 0
+    while size <= _LARGEST and (piece := data.read(_PIECE)):
+        pieces.append(piece)
+        size += len(piece)
+    text = b"".join(pieces)
     order = order_of(text[:_HEAD])
-    if len(text) > _LARGEST or order is None:
+    if size > _LARGEST or order is None:
         return [_TOO_LARGE.format(path)]
     (folder / plain_name(path.name)).write_bytes(b"\n".join(order(text.rstrip(b"\n").split(b"\n"))) + b"\n")
     return [*filter(None, (data.damage, data.error))]

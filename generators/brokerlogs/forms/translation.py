@@ -58,10 +58,10 @@ _EACH = re.compile(
 def _lines_inside(match: re.Match[bytes]) -> bytes:
     """The lines that a line holds, each up to its logger if it names one."""
     found = _EACH.finditer(match[0])
-    return b"".join((_unquoted(one[1]) if one[2] else one[1] or one[3]) + b"\n" for one in found)
+    return b"".join((_without_escapes(one[1]) if one[2] else one[1] or one[3]) + b"\n" for one in found)
 
 
-def _unquoted(text: bytes) -> bytes:
+def _without_escapes(text: bytes) -> bytes:
     """Text of a CSV or JSON file without its escapes."""
     return re.sub(rb'\\(["\\/])|""', lambda found: found[1] or b'"', text).replace(b"\\n", b" ")
 
@@ -259,12 +259,12 @@ def _without_native(lines: bytes) -> bytes:
     pattern that is read, such lines, too, if one has a header."""
     buf, (starts, ends) = np.frombuffer(lines, np.uint8), _bounds(lines)
     native, blank = _native(buf, starts, ends)
-    if native.any() or not _INDENTED.search(_taken(buf, starts, ends, blank)):
+    if native.any() or not _INDENTED.search(_lines_where(buf, starts, ends, blank)):
         native |= blank
-    return b"" if native.all() else _taken(buf, starts, ends, ~native)
+    return b"" if native.all() else _lines_where(buf, starts, ends, ~native)
 
 
-def _taken(
+def _lines_where(
     buf: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], ends: npt.NDArray[np.int64], which: npt.NDArray[np.bool_]
 ) -> bytes:
     return buf[: len(buf)][np.repeat(which, ends - starts + 1)].tobytes()

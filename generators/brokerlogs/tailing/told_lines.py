@@ -247,7 +247,7 @@ def _occurrences(digests: Digests, digest: np.int64) -> list[int]:
 
 
 def _are_in(digests: Digests, told: Digests) -> Mask:
-    """Which of these are among those told, which may be many more."""
+    """A mask of those that are among the told ones, which may be many more."""
     ordered, few = np.sort(digests), np.zeros(1 << 16 << (len(digests) >> 10).bit_length(), np.bool_)
     few[(digests >> 1) & (few.size - 1)] = True
     found: Mask = _found(ordered, few, told)[np.searchsorted(ordered, digests)]
@@ -256,7 +256,7 @@ def _are_in(digests: Digests, told: Digests) -> Mask:
 
 @compiled
 def _found(ordered: Array, few: Array, told: Array) -> Array:
-    """Which of the digests in order are among those told; `few` are their lower bits, by which most are ruled out."""
+    """A mask of the ordered digests that are among the told ones; `few`, their lower bits, rule most of them out."""
     found = np.zeros(ordered.size, np.bool_)
     for digest in told:
         if few[(digest >> 1) & (few.size - 1)]:

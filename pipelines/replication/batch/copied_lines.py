@@ -96,7 +96,7 @@ def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool
 
 
 def _in_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
-    """Which of these rows the lanes of their series read."""
+    """A mask of the rows that the lanes of their series read."""
     series = batch.series[rows]
     lane, leads_from = (state.series[name][series] for name in ("lane", "leads_from"))
     in_lane: npt.NDArray[np.bool_] = (lane >= 0) & (batch.int64("seq", rows) >= leads_from)
