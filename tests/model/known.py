@@ -217,4 +217,9 @@ KEPT = [
         _numbers("002121100110001"),
         View(3, "none", starts=False),
     ),
+    Kept(
+        "the least of all starts since, and not the first (2)",
+        THREE._replace(terms=2),
+        _numbers("011010021100010010001"),
+    ),
 ]

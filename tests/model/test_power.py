@@ -19,6 +19,13 @@ def _since_the_last_known(terms: Terms, term: Any, as_of: int, lookup: Any) -> L
     return least if least.complete else LeastStart(None, None, False)
 
 
+def _first_start_since(terms: Terms, term: Any, as_of: int, lookup: Any) -> LeastStart:
+    upto = terms.terms.index(term)
+    took_part = (k for k in range(upto, 0, -1) if terms.took_part(terms.terms[k - 1], term.broker_id, as_of, lookup))
+    first = terms.terms[next(took_part, 0)]
+    return LeastStart(first.start_offset, first.epoch, LEAST(terms, term, as_of, lookup).complete)
+
+
 def _own_term_only(truncation: Any, terms: Terms, marks: list[Any]) -> int | None:
     of = [mark.offset for one, mark in zip(terms.terms, marks, strict=True) if one.key == truncation.last_term]
     return of[0] if of else None
@@ -63,6 +70,7 @@ TAKEN_BACK = [
     ("a first start before the partition was created (13)", loss_exclusion, "_had_its_log_since", _since_any_start),
     ("a clean election whose start is not told (d)", Terms, "is_announced_by", lambda *_: False),
     ("a granted shutdown that was no clean stop (6)", loss_exclusion, "count_clean_starts", _with_granted),
+    ("the least of all starts since, and not the first (2)", Terms, "least_start_since", _first_start_since),
     ("lives that nobody told (f)", loss_exclusion, "is_life_told", lambda *_: True),
 ]
 
