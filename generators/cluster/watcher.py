@@ -32,6 +32,11 @@ METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
 TOGETHER_S = 0.3
 """What others are given to answer with those that have."""
+STILL_ROUNDS = 3
+"""Intervals without a round, each of which would begin one, after which the watcher itself stood still."""
+STILL_S = 5.0
+"""A busy host delays rounds of short intervals for less."""
+STOOD_STILL = "the watcher stood still"
 ENDS_WITHIN_S = 3.0
 """What a round in flight is given when the watcher is to stop."""
 
@@ -83,6 +88,8 @@ class Watcher:
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
     """Rows of the round that nobody has taken, by broker."""
     _listings: Listings = field(default_factory=Listings)
+    _began_us: int = 0
+    """When the last round began, on the wall clock; 0: none did."""
     _again: set[int] = field(default_factory=set)
     """Brokers to be asked as soon as may be: they missed an answer for the first time, or tell the metadata first."""
 
@@ -96,6 +103,7 @@ class Watcher:
         broker answered in full.
         """
         self.rows, complete = {}, True
+        self._tell_pause(time_ns() // 1000)
         out = self._describe(min(until, monotonic() + METADATA_WAITED_S))
         if self.observer.partitions is not None:
             self._begin(broker for broker in np.unique(self.observer.replicas.broker).tolist() if broker != out)
@@ -115,6 +123,14 @@ class Watcher:
         self._ask_controllers()
         return complete and out is None and not self._asked
 
+    def _tell_pause(self, now_us: int) -> None:
+        """After a pause of the watcher between two rounds each source has a hole: nobody was asked for so long."""
+        before_us, self._began_us = self._began_us, now_us
+        if before_us and now_us - before_us > max(STILL_ROUNDS * self.options.interval_s, STILL_S) * 1e6:
+            self._listings.by_broker.clear()
+            self._hear()
+            self.observer.paused(before_us, STOOD_STILL)
+
     def _forget_if_paused(self, until: float) -> None:
         """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
         if monotonic() <= until + 2 * self.options.interval_s:
@@ -125,7 +141,7 @@ class Watcher:
             outcome = _outcome(asked, gone=False)
             if outcome is not None and outcome.listed is None:
                 del self._asked[broker]
-                self.observer.missed(broker, asked.since_us, "the watcher stood still")
+                self.observer.missed(broker, asked.since_us, STOOD_STILL)
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""

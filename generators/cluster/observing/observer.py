@@ -135,6 +135,11 @@ class Observer:
         known.since_us = known.since_us if known.unanswered else since_us
         known.unanswered, known.why, known.rounds = known.unanswered + 1, f"{event_types.UNANSWERED}: {why}", []
 
+    def paused(self, since_us: int, why: str) -> None:
+        """No broker was asked since then."""
+        for broker in self._brokers:
+            self.missed(broker, since_us, why)
+
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""
         for broker, known in self._brokers.items():

@@ -1,12 +1,16 @@
 """What brokers answer, round by round, to the rows that a watcher writes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from generators.cluster.notes import Notes
 from generators.cluster.observing.observer import FIRST_ROUND, GONE
 from generators.cluster.observing.rows import Source, durations
 from generators.cluster.observing.settings import BrokerSettings, SettingsSeen
+from generators.cluster.watcher import Watcher, WatchOptions
 from pipelines.replication.events.row_rules import split
 from schemas import replication_events
 from schemas.event_types import holds_s
@@ -156,6 +160,22 @@ def test_rounds_without_an_answer_are_one_lost_row_when_it_answers_again_and_eve
     ]
     assert found[0][2].startswith("asked 3 times from ")
     assert found[0][2].endswith("without an answer: it does not answer in time")
+
+
+@pytest.mark.parametrize(("began", "kinds"), [
+    (15, ["progress"]), (16, ["lost", "sample", "sample", "progress"]),
+])  # fmt: skip
+def test_a_pause_of_the_watcher_between_two_rounds_is_a_hole_of_every_source(began, kinds):
+    """Of 110 s with two unclean elections, in which it was stopped, "no loss is known" was said: no round had begun."""
+    one = observer()
+    watcher = Watcher(WatchOptions((), interval_s=5), SimpleNamespace(), one, Notes(print))
+    watcher._tell_pause(at(0).ts_us)
+    one.take(answer(one, 1, 0, [100, 70]))
+    watcher._tell_pause(at(began).ts_us)
+    found = rows(one.take(answer(one, 1, began, [100, 70])), "event_type", "detail")
+    assert [kind for kind, _ in found] == kinds
+    assert "lost" not in kinds or found[0][1].endswith("without an answer: the watcher stood still")
+    assert found[-1][1] == ("holds 10 s" if "lost" in kinds else "holds 30 s")
 
 
 def test_rows_that_could_not_be_kept_are_a_gap_of_every_source_and_everything_comes_again():
