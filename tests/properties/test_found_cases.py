@@ -404,6 +404,15 @@ def test_a_row_of_the_moment_of_the_first_one_behind_a_gap_stands_before_it():
     assert_read_the_same(log.rows[:3], log.rows[3:])
 
 
+def test_a_row_that_names_the_drain_as_its_source_and_closes_nothing_moves_no_clock():
+    """202611300799: in one batch it stood before the closing row, whose time is earlier."""
+    log = Source("broker-2/replication.log").fetch(23_500, 3, 0)
+    closing = dict.fromkeys(log.rows[0]) | closing_row("c", log.rows[0]["ts"], 0, {"broker-2/replication.log": (0, 0)})
+    log.leader(23_500, 1, 0, 0, [2]).skip().hw(31_524, 7)
+    wrong = Source().event(31_500, "isr_proposed", isr=[1, 2], source_id="hwmark/drain", source_seq=10)
+    assert_read_the_same([log.rows[0], closing], [*log.rows[1:], *wrong.rows])
+
+
 # What docs/architecture.md names as not kept.
 
 

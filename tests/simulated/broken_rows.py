@@ -22,7 +22,7 @@ NAMES = tuple(rule.name for rule in ROW_RULES)
 WRITABLE = tuple(name for name in NAMES if not name.startswith("null_"))
 """Rules that a row of a Delta table can break: its non-null columns refuse nulls."""
 _LATER = re.compile(
-    r"more_than_32_replicas|not_utf8_.*|.*_above_\d{2,}|(.*_epoch|hw_before)_below_-1",
+    r"more_than_32_replicas|closes_nothing|not_utf8_.*|.*_above_\d{2,}|(.*_epoch|hw_before)_below_-1",
 )
 DRAWN = tuple(name for name in WRITABLE if not _LATER.fullmatch(name))
 """What a seed draws from: later rules are not among these, so that every seed goes on to give the same rows."""
@@ -94,6 +94,7 @@ _BREAKING: dict[str, Callable[[Row], Row]] = {
     "more_than_32_replicas": lambda row: {"leader_id": 1, "isr": list(range(1, 40))},
     "partition_event_without_partition": lambda row: _with_type("append", row) | {"partition": -1, "leader_leo": 1},
     "broker_wide_event_on_partition": lambda row: _with_type("progress", row) | {"partition": 0, "topic": "orders"},
+    "closes_nothing": lambda row: _with_type("append", row) | {"source_id": "hwmark/drain", "leader_leo": 1},
     "illegal_topic": lambda row: _with_type("append", row) | {"topic": "no/topic", "leader_leo": 1},
     "missing_topic": lambda row: {"partition": max(row["partition"], 0), "topic": None},
 }

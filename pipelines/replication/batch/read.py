@@ -26,7 +26,7 @@ from pipelines.replication.events.sharding import owner
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
 from schemas import replication_events
-from schemas.replication_events import WATCHER
+from schemas.replication_events import DRAIN, WATCHER
 
 _BROKER_WIDE_COLUMNS = (
     "cluster", "source_id", "source_epoch", "source_seq", "ts", "broker_id", "event_type", "topic", "topic_id",
@@ -114,8 +114,10 @@ def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
 
 
 def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:
-    """Rows that cannot even take up a sequence number: what identifies them is missing or out of range."""
-    mask: Any = np.zeros(events.num_rows, dtype=np.bool_)
+    """Rows that cannot even take up a sequence number: what identifies them is missing or out of range, or their source
+    only closes others."""
+    mask: Any = pc.and_(pc.equal(events["event_type"], REJECTED), pc.equal(events["source_id"], DRAIN))
+    mask = pc.fill_null(mask, False).to_numpy()
     for name in _NEVER_NULL:
         mask |= events[name].is_null().to_numpy()
     mask |= pc.and_(events["topic"].is_null(), pc.fill_null(pc.greater_equal(events["partition"], 0), False)).to_numpy()

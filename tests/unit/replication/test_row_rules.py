@@ -111,6 +111,8 @@ BROKEN = [
     ("append", {"seq": -1}, "seq_below_0: seq = -1"),
     ("append", {"source_seq": -1}, "source_seq_below_0: source_seq = -1"),
     ("append", {"source_epoch": -1}, "source_epoch_below_0: source_epoch = -1"),
+    ("append", {"source_id": "hwmark/drain"}, "closes_nothing: source_id = hwmark/drain, event_type = append"),
+    ("config", {"source_id": "hwmark/drain"}, "closes_nothing: source_id = hwmark/drain, event_type = config"),
     ("append", {"level": -1}, "level_below_0: level = -1"),
     ("append", {"level": 4}, "level_above_3: level = 4"),
     ("fetch", {"replica_id": -1, "replicas": None}, "replica_id_below_0: replica_id = -1"),
