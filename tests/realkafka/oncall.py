@@ -202,9 +202,10 @@ def _unclean(call: OnCall) -> None:
     cluster = call.cluster
     call.fault("an unclean election")
     call.act("kill -9 broker 2, a follower of clicks-0", lambda: cluster.kill(2))
-    wait_until(lambda: cluster.leaders_and_isrs("clicks")[0][1] == [1], 60, "the leader alone in its ISR")
+    wait_until(partial(_alone, cluster, 1), 60, "the leader alone in its ISR")
     call.listen(8)
-    call.act("kill -9 broker 1, which leads clicks-0; start broker 2", lambda: (cluster.kill(1), cluster.start(2)))
+    call.act("kill -9 broker 1, which leads clicks-0", lambda: cluster.kill(1))
+    call.act("start broker 2", lambda: cluster.start(2))
     wait_until(lambda: _leads(cluster, 2), 90, "broker 2 leading", every_s=0.5)
     call.say("TRUTH  broker 2 leads clicks-0 uncleanly")
     call.listen(60)
@@ -213,6 +214,10 @@ def _unclean(call: OnCall) -> None:
     call.say(call.live.hwmark("show", "verdict"))
     call.say(call.live.hwmark("note", "--cluster", "live", "--handled", "told to data"))
     call.listen(ENDED_S)
+
+
+def _alone(cluster: Cluster, broker: int) -> bool:
+    return cluster.leaders_and_isrs("clicks")[0][1] == [broker]
 
 
 def _leads(cluster: Cluster, broker: int) -> bool:
@@ -303,13 +308,13 @@ def _unwatched(call: OnCall) -> None:
     call.fault("two unclean elections while nobody watches")
     call.act("the watcher stands still", lambda: call.live.processes["watch"].send_signal(signal.SIGSTOP))
     for stale, leader in ((2, 1), (1, 2)):
-        call.act(f"kill -9 broker {stale}", lambda stale=stale: cluster.kill(stale))
-        wait_until(lambda leader=leader: cluster.leaders_and_isrs("clicks")[0][1] == [leader], 60, "alone in its ISR")
+        call.act(f"kill -9 broker {stale}", partial(cluster.kill, stale))
+        wait_until(partial(_alone, cluster, leader), 60, "alone in its ISR")
         call.listen(8)
-        call.act(f"kill -9 broker {leader}", lambda leader=leader: cluster.kill(leader))
-        call.act(f"start broker {stale}", lambda stale=stale: cluster.start(stale))
-        wait_until(lambda stale=stale: _leads(cluster, stale), 90, f"broker {stale} leading", every_s=0.5)
-        call.act(f"start broker {leader}", lambda leader=leader: cluster.start(leader))
+        call.act(f"kill -9 broker {leader}", partial(cluster.kill, leader))
+        call.act(f"start broker {stale}", partial(cluster.start, stale))
+        wait_until(partial(_leads, cluster, stale), 90, f"broker {stale} leading", every_s=0.5)
+        call.act(f"start broker {leader}", partial(cluster.start, leader))
         wait_until(lambda: len(cluster.leaders_and_isrs("clicks")[0][1]) == 2, 90, "both in sync", every_s=0.5)
     call.act("the watcher goes on", lambda: call.live.processes["watch"].send_signal(signal.SIGCONT))
     call.listen(60)
