@@ -80,8 +80,7 @@ ENVELOPES: tuple[Rule, ...] = (
 """Tried in this order, and again on what is left."""
 
 _AROUND = (
-    *ENVELOPES[1:4],
-    ENVELOPES[-1],
+    *(rule for rule in ENVELOPES if rule.name in ("kubectl --prefix", "docker compose", "syslog or journald", "stern")),
     line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
     line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
     line_rule("JSON", r"\{\".*\}\n", enclosed_line),
@@ -110,8 +109,9 @@ def _around(line: bytes) -> list[Rule] | None:
     """The rules, one after the other, that leave what begins with a time; None where nothing does."""
     rules, count = list[Rule](), None
     while True:
-        count = len(rules) if _PRINTED.match(line) else count
         rule = None if _NATIVE.match(line) else next((one for one in _AROUND if one.apply(line) != line), None)
+        if _PRINTED.match(line) and not (rule and line.startswith(b"{")):
+            count = len(rules)
         if rule is None:
             return rules[:count] if count is not None else None
         rules.append(rule)

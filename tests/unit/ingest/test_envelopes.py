@@ -11,8 +11,8 @@ from tests.unit.ingest.test_excerpts import FAILED, LINES
 from tests.unit.ingest.test_windows import told_hws, write
 
 PRINTED = [one for k, line in enumerate(LINES) for one in (line + FAILED * (k % 7 == 3)).splitlines()]
-OTHERS = [("CRI", None), ("journald export", None), ("stern", "epoch")]
-"""Envelopes of more lines than they hold, here, and one that is not read, either."""
+OTHERS = [("CRI", None), ("journald export", None), ("stern", "epoch"), ("stern", "level before the time")]
+"""Envelopes of more lines than they hold, here, and those that are not read, either."""
 Calls = Callable[[Path, Path], list[list[Path]]]
 
 
@@ -34,7 +34,7 @@ def test_lines_are_the_same_in_every_envelope(layout: str) -> None:
         pytest.param(lambda log, copy: [[log, copy]], id="both"),
     ],
 )
-@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose", "docker json-file"])
+@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose"])
 @pytest.mark.parametrize("name", ["server.log.1", "copy/server.log", "k8s.log"])
 def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls: Calls, tmp_path: Path) -> None:
     """Its lines were told twice without a word."""
