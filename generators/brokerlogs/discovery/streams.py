@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +30,8 @@ def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
 
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[.,]?\d*|(?<!\d)[12]\d{12}(?:\d{6})?(?!\d)")
+_BEFORE = 5
+"""Characters before a time by which times of one kind are known."""
 _COARSE = 16
 """Characters of a time up to its minute."""
 _LOOKED_AT = 200
@@ -50,7 +52,7 @@ def order_of(head: bytes) -> Order | None:
     if head[:1] in b"[{" and b"\n" not in head.rstrip() and len(_TIME.findall(head)) > 2:
         return lambda lines: _ENTRY.split(b"\n".join(lines))
     lines = head.split(b"\n", _LOOKED_AT)[:-1]
-    times = [found[0].replace(b"T", b" ") for line in lines if line[:1] > b" " and (found := _TIME.search(line))]
+    times = [time for time in _times([line for line in lines if line[:1] > b" "]) if time]
     rises, falls = sum(a < b for a, b in pairwise(times)), sum(a > b for a, b in pairwise(times))
     if falls > 2 and falls > 4 * rises:
         return lambda lines: lines[::-1]
@@ -59,12 +61,23 @@ def order_of(head: bytes) -> Order | None:
 
 
 def _by_time(lines: list[bytes]) -> list[bytes]:
-    time, keyed = b"", list[tuple[bytes, int]]()
-    for k, line in enumerate(lines):
-        found = _TIME.search(line)
-        time = found[0].replace(b"T", b" ") if found else time
-        keyed.append((time, k))
+    latest, keyed = b"", list[tuple[bytes, int]]()
+    for k, time in enumerate(_times(lines)):
+        latest = time or latest
+        keyed.append((latest, k))
     return [lines[k] for _, k in sorted(keyed)]
+
+
+def _times(lines: list[bytes]) -> list[bytes]:
+    """The time of each line, b"" where it has none behind what stands before the time of most lines.
+
+    A line of a trace in an envelope has the envelope's time alone, which may be of another zone.
+    """
+    found = [_TIME.search(line) for line in lines]
+    before = Counter(one.string[max(0, one.start() - _BEFORE) : one.start()] for one in found if one)
+    usual = before.most_common(1)[0][0] if before else b""
+    same = (one and one.string[max(0, one.start() - _BEFORE) : one.start()] == usual for one in found)
+    return [one[0].replace(b"T", b" ") if one and there else b"" for one, there in zip(found, same, strict=True)]
 
 
 def arrange(path: Path, folder: Path) -> list[str] | None:

@@ -1,10 +1,12 @@
 """Copies of a log in other envelopes hold the same lines: each is told once."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.forms.translation import bare_lines
 from tests.unit.field.test_forms import ENVELOPES, LAYOUTS, headers, incident
 from tests.unit.ingest.test_excerpts import FAILED, LINES
@@ -34,7 +36,7 @@ def test_lines_are_the_same_in_every_envelope(layout: str) -> None:
         pytest.param(lambda log, copy: [[log, copy]], id="both"),
     ],
 )
-@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose"])
+@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose", "docker json-file"])
 @pytest.mark.parametrize("name", ["server.log.1", "copy/server.log", "k8s.log"])
 def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls: Calls, tmp_path: Path) -> None:
     """Its lines were told twice without a word."""
@@ -43,3 +45,14 @@ def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls
         write(path.parent)
         path.write_text("".join(f"{line}\n" for line in lines))
     assert told_hws(tmp_path, calls(log, copy)) == [*range(110, 401, 10)]
+
+
+def test_lines_of_a_trace_in_an_export_go_by_the_time_of_the_line_before_them() -> None:
+    """Docker's own times are UTC, and a broker's may be two hours ahead: traces were put two hours before their line."""
+    lines = [f"2026-09-01 12:{k:02}:00,000 INFO HW of x (a)" for k in range(30)]
+    docker = [
+        json.dumps({"log": text, "stream": "stdout", "time": f"2026-09-01T10:{k:02}:00Z"})
+        for k, line in enumerate(lines)
+        for text in (line, *["\tat kafka"] * (k % 3 == 0))
+    ]
+    assert order_of("\n".join([*docker, ""]).encode()) is None
