@@ -48,7 +48,7 @@ def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls
 
 
 def test_lines_of_a_trace_in_an_export_go_by_the_time_of_the_line_before_them() -> None:
-    """Docker's own times are UTC, and a broker's may be two hours ahead: traces were put two hours before their line."""
+    """Docker's own times are UTC, a broker's may be two hours ahead: traces were put two hours before their line."""
     lines = [f"2026-09-01 12:{k:02}:00,000 INFO HW of x (a)" for k in range(30)]
     docker = [
         json.dumps({"log": text, "stream": "stdout", "time": f"2026-09-01T10:{k:02}:00Z"})
