@@ -38,6 +38,7 @@ def _set_debug(ctx: typer.Context, value: bool) -> bool:
 
 def set_log(format: str | None, level: str | None) -> None:
     """Have lines on stderr look so, whatever the configuration says. Raises UsageError."""
+    _log.clear()
     for name, value, known in (("format", format, log.FORMATS), ("level", level, log.LEVELS)):
         if value is not None and value not in known:
             raise UsageError(f"--log-{name} is {value!r}: it can be {', '.join(known)}")

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from pipelines.commands import jobs
+from pipelines.lake.lake import Lake
+from pipelines.lake.records import write_record
 from pipelines.settings import load
+from pipelines.streaming.reconstruction import LAST_BATCH, LastBatch
 from tests.metrics.dashboards import BROKERS, CLUSTERS, expressions, panels
 from tests.metrics.servers import scraping, serving, until
 from tests.unit.metrics.scrape import exporter, minute, troubled
@@ -40,6 +43,7 @@ def unanswered(prometheus):
 def everything(lake):
     """A lake with something for every panel."""
     troubled(lake)
+    write_record(Lake(lake), LAST_BATCH, LastBatch(7, 1200, 2.5, 4096))
     write(lake, "hw_regressions", loss(ts=at(30)))
     write(lake, "minute_stats", minute(0, events=5, late=1, gaps=1, shrink__lag=2, expand__caught_up=1, appended=8))
     write(lake, "minute_stats", minute(0, batch=1, regression__unclean_loss=1))
