@@ -110,7 +110,7 @@ def follow(
         for batch in batches:
             seen = batch.batch_id
             summary = replace(summary, batches=summary.batches + 1, events=summary.events + batch.events)
-            write_record(lake, LAST_BATCH, LastBatch(batch.batch_id, batch.events, batch.seconds, batch.state_bytes))
+            _record(lake, batch)
             (on_batch or _log_batch)(batch)
             looked = time.monotonic()
         if not active:
@@ -170,11 +170,17 @@ def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
 
 def _batch(progress: Mapping[str, Any], lake: Lake) -> Batch:
     events, seconds = _events(progress, lake), progress["durationMs"]["triggerExecution"] / 1000
-    rate, state = (
-        events / seconds if seconds else 0.0,
-        sum(each["memoryUsedBytes"] for each in progress["stateOperators"]),
-    )
-    return Batch(progress["batchId"], events, seconds, rate, _behind(progress, lake), state)
+    rate = events / seconds if seconds else 0.0
+    state_bytes = sum(each["memoryUsedBytes"] for each in progress["stateOperators"])
+    return Batch(progress["batchId"], events, seconds, rate, _behind(progress, lake), state_bytes)
+
+
+def _record(lake: Lake, batch: Batch) -> None:
+    """Record a batch for metrics."""
+    try:
+        write_record(lake, LAST_BATCH, LastBatch(batch.batch_id, batch.events, batch.seconds, batch.state_bytes))
+    except Exception as error:  # a disk, a store: whatever it is, no batch depends on it
+        log.warning("%s was not written, so that /metrics have an earlier batch: %s", LAST_BATCH, error)
 
 
 def _events(progress: Mapping[str, Any], lake: Lake) -> int:

@@ -29,7 +29,7 @@ _TIME = ("@timestamp", "timestamp", "time", "timeMillis", "instant", "ts", "date
 _AROUND = ("_source", "jsonPayload")
 """Fields that hold those of a line."""
 _DOCKERS = {"log", "stream", "time", "attrs"}
-"""Docker's own, whose text ends with a newline unless more of the line is to come."""
+"""Docker's own, `stream` always; their text ends with a newline unless more of the line is to come."""
 _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
@@ -69,7 +69,7 @@ def _line(fields: Mapping[str, Any], local: str, line: bytes) -> bytes:
     level, time = _first(fields, _LEVEL), _first(fields, _TIME)
     logger = _first(fields, _LOGGER)
     if level is None or time is None or not isinstance(logger, str):  # an envelope: its text is a line, or part of one
-        is_part = fields.get("logtag") == "P" or fields.keys() <= _DOCKERS
+        is_part = fields.get("logtag") == "P" or {"stream"} <= fields.keys() <= _DOCKERS
         return text.encode() + (b"" if text.endswith("\n") or is_part else b"\n")
     found = {
         "time": _time(time),

@@ -21,11 +21,11 @@ _PARTS = re.compile(rf"(\d{{4}}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{{1,9}})
 _NAMED = {
     "ISO8601_BASIC": "yyyyMMdd'T'HHmmss,SSS", "DATE": "dd MMM yyyy HH:mm:ss,SSS", "COMPACT": "yyyyMMddHHmmssSSS",
 }  # fmt: skip
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _LETTERS = {
     "y": r"\d{4}", "u": r"\d{4}", "M": r"\d\d", "d": r"\d{1,2}", "H": r"\d\d", "m": r"\d\d", "s": r"\d\d",
-    "S": r"\d{1,9}", "n": r"\d{1,9}", "X": ZONE, "x": ZONE, "Z": ZONE, "z": ZONE, "MMM": "[A-Z][a-z]{2}",
+    "S": r"\d{1,9}", "n": r"\d{1,9}", "X": ZONE, "x": ZONE, "Z": ZONE, "z": ZONE, "MMM": "|".join(_MONTHS),
 }  # fmt: skip
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 
 
 def printed_time(date_format: str) -> re.Pattern[str] | None:

@@ -60,10 +60,10 @@ def line_digests(lines: bytes) -> Digests:
     return digests | continues
 
 
-def printed_at_once(lines: bytes) -> int:
+def count_of_first_moment(lines: bytes) -> int:
     """The number of lines at the beginning that have the same time, and of those that continue them."""
     first, count = None, 0
-    for line in bare_lines(lines).splitlines():
+    for line in bare_lines(lines).split(b"\n")[:-1]:
         time = None if _CONTINUES.match(line) else _TIME.match(line)
         if time and (first := first or time[1]) != time[1]:
             break

@@ -19,12 +19,12 @@ from generators.brokerlogs.tailing.told_lines import (
     Run,
     Stretch,
     Told,
+    count_of_first_moment,
     has_no_others,
     last_lines_begin,
     last_message,
     line_begins,
     line_digests,
-    printed_at_once,
 )
 
 
@@ -92,7 +92,7 @@ class UnknownLines:
             return b""
         again = np.zeros(len(digests), np.bool_)
         if file.begins and (runs or alone.any()):  # a moment may go on behind a rotation, with lines that are equal
-            together = printed_at_once(lines)
+            together = count_of_first_moment(lines)
             again[:together], alone[:together] = alone[:together], False
             others = [run for run in runs if run.end <= together and run.end not in (*last, len(digests))]
             for run in (run for run in others if run.at not in run.stretch.starts):
@@ -118,8 +118,8 @@ class UnknownLines:
             lines = self._between(file, lines, digests, runs)
         else:
             told = self._tell(file, lines, digests)
-            fresh = itertools.compress(lines.splitlines(keepends=True), ~again)
-            lines = told[: len(told) - len(lines)] + b"".join(fresh) if again.any() else told
+            fresh = itertools.compress(lines.split(b"\n")[:-1], ~again)  # a lone carriage return ends no line
+            lines = told[: len(told) - len(lines)] + b"".join(b"%b\n" % one for one in fresh) if again.any() else told
         self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None)
         return lines
 

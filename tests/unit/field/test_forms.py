@@ -234,6 +234,14 @@ def test_a_pattern_says_how_times_are_printed(pattern: str) -> None:
     assert events("\n".join([*lines, ""]).encode(), layout=pattern) == plain_events()
 
 
+def test_a_month_in_another_language_is_no_time() -> None:
+    """It ended the call with a ValueError."""
+    line = (
+        b"[21 Mai 2026 01:30:00,000] INFO [Controller id=3] Newly added brokers: 2 (kafka.controller.KafkaController)\n"
+    )
+    assert events(line, layout="[%d{DATE}] %p %m (%c)") == []
+
+
 def test_a_layout_that_changes_within_a_file_is_found_anew() -> None:
     lines = headers(incident())
     forms = [LAYOUTS["stock"], LAYOUTS["ECS"], LAYOUTS["strimzi, log4j 1"]]

@@ -8,7 +8,7 @@ import pytest
 
 from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.forms.translation import bare_lines
-from tests.unit.field.test_forms import ENVELOPES, LAYOUTS, headers, incident
+from tests.unit.field.test_forms import ENVELOPES, LAYOUTS, events, headers, incident, plain_events
 from tests.unit.ingest.test_excerpts import FAILED, LINES
 from tests.unit.ingest.test_windows import told_hws, write
 
@@ -56,3 +56,10 @@ def test_lines_of_a_trace_in_an_export_go_by_the_time_of_the_line_before_them() 
         for text in (line, *["\tat kafka"] * (k % 3 == 0))
     ]
     assert order_of("\n".join([*docker, ""]).encode()) is None
+
+
+@pytest.mark.parametrize("more", [{}, {"time": "2026-11-21T01:30:00Z"}, {"kubernetes": {"pod_name": "kafka-1"}}])
+def test_json_without_a_stream_is_no_part_of_a_line_of_dockers(more: dict[str, object]) -> None:
+    """All lines of such a file were one, of which the first event was read."""
+    lines = (json.dumps({"log": line, **more}) for line in incident())
+    assert events("\n".join([*lines, ""]).encode()) == plain_events()

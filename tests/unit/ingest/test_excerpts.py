@@ -151,3 +151,15 @@ def test_lines_that_a_busy_broker_prints_twice_in_a_moment_are_no_repeat(
     (tmp_path / "rep.log").rename(tmp_path / "rep.log.1")
     (tmp_path / "rep.log").write_bytes(b"".join([*moment[:2], *OTHERS]))
     assert read_with_older(reader, limit) == [b"".join(OTHERS)]
+
+
+def test_a_lone_carriage_return_ends_no_line_where_first_lines_are_told_once(tmp_path: Path) -> None:
+    """As many lines behind them as there were carriage returns were lost."""
+    moment = [b"1700000000100|t|INFO|a.Logger|%c\n" % name for name in b"ABC"]
+    (tmp_path / "rep.log").write_bytes(b"".join([*LOG, *moment]))
+    reader = reader_of(tmp_path)
+    assert read_with_older(reader, 1 << 16) == [b"".join([*LOG, *moment])]
+    (tmp_path / "rep.log").rename(tmp_path / "rep.log.1")
+    others = [line.replace(b"other", b"10 %\r20 %\rother") for line in OTHERS]
+    (tmp_path / "rep.log").write_bytes(b"".join([*moment[:2], *others]))
+    assert read_with_older(reader, 1 << 16) == [b"".join(others)]

@@ -9,7 +9,8 @@ from py4j import protocol
 from pipelines.commands.progress import slow_line
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
-from pipelines.streaming.follow import JvmEnded, follow, is_cut_off
+from pipelines.streaming import follow as following
+from pipelines.streaming.follow import Batch, JvmEnded, follow, is_cut_off
 from pipelines.streaming.job import follow_to_end
 from tests.unit.streaming.checkpoints import planned
 
@@ -98,6 +99,22 @@ def test_what_is_kept_up_is_looked_after_while_the_query_runs(tmp_path):
     stopping = SimpleNamespace(is_set=lambda: False)
     follow(running, Lake(str(tmp_path), {}), None, stopping, Held(), slow_s=3600, upkeep=upkeep)
     assert looks == [True] * 3
+
+
+def test_a_batch_whose_record_for_metrics_cannot_be_written_ends_no_run(tmp_path, monkeypatch, caplog):
+    """The job ended with the store's error, though nothing that it makes depends on that file."""
+    running, batch = Query(), Batch(7, 3, 1.0, 3.0, 0)
+    running.isActive, told = False, []
+
+    def fail(*_):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(following, "_progress", lambda *_: [{}])
+    monkeypatch.setattr(following, "_batch", lambda *_: batch)
+    monkeypatch.setattr(Lake, "write_durably", fail)
+    summary = follow(running, Lake(str(tmp_path), {}), told.append, SimpleNamespace(is_set=lambda: False), Held())
+    assert (told, summary.batches, summary.events) == ([batch], 1, 3)
+    assert "no space left on device" in caplog.text
 
 
 def test_a_jvm_that_ended_during_a_call_is_told_from_a_call_that_failed():
