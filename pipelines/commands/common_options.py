@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 DEBUG = "hwmark.debug"
 """The key of typer's context under which --debug is kept."""
 
-_log: dict[str, str] = {}
-"""What the command line says of lines on stderr."""
+_log_options: dict[str, str] = {}
+"""The options of this command that stand above [log]."""
 
 lake_in_use: ContextVar[str] = ContextVar("lake_in_use", default="the lake")
 """The lake of the running command, for messages about what failed."""
@@ -31,20 +31,20 @@ lake_in_use: ContextVar[str] = ContextVar("lake_in_use", default="the lake")
 def _set_debug(ctx: typer.Context, value: bool) -> bool:
     ctx.meta[DEBUG] = value
     if value:
-        _log["level"] = "debug"
-    log.set_style(**_log)
+        _log_options["level"] = "debug"
+    log.set_style(**_log_options)
     return value
 
 
 def set_log(format: str | None, level: str | None) -> None:
     """Have lines on stderr look so, whatever the configuration says. Raises UsageError."""
-    _log.clear()
+    _log_options.clear()  # one process may run several commands
     for name, value, known in (("format", format, log.FORMATS), ("level", level, log.LEVELS)):
         if value is not None and value not in known:
             raise UsageError(f"--log-{name} is {value!r}: it can be {', '.join(known)}")
         if value is not None:
-            _log[name] = value
-    log.set_style(**_log)
+            _log_options[name] = value
+    log.set_style(**_log_options)
 
 
 Lake = Annotated[
@@ -63,8 +63,8 @@ FailOnAlert = Annotated[
 ]
 
 
-def arranged(words: list[str]) -> list[str]:
-    """The words of a command line: `--fail-on-alert` without a severity means warning, `--log-…` may stand anywhere."""
+def arrange_words(words: list[str]) -> list[str]:
+    """Return the words as they are parsed: `--fail-on-alert` alone means warning, `--log-…` may stand anywhere."""
     first, others, rest = list[str](), list[str](), iter(words)
     for word in rest:
         if word in ("--log-format", "--log-level"):
@@ -96,7 +96,7 @@ def settings_of(config: Path | None, **options: Mapping[str, Any]) -> Settings:
     """
     from pipelines.settings import load
 
-    settings = load(config, options | {"log": _log})
+    settings = load(config, options | {"log": _log_options})
     log.set_style(settings.log.format, settings.log.level)
     os.umask(settings.lake.mask)
     lake_in_use.set(settings.lake.path)

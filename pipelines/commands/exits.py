@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from pipelines.commands.common_options import DEBUG, arranged, lake_in_use
+from pipelines.commands.common_options import DEBUG, arrange_words, lake_in_use
 from pipelines.commands.log import is_json, write_line
 from pipelines.errors import UsageError
 from pipelines.lake.umask import umask_restored
@@ -50,7 +50,7 @@ class Commands(TyperGroup):
     """Turns whatever goes wrong in a command into one line and an exit status."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        return list(super().parse_args(ctx, arranged(args)))
+        return list(super().parse_args(ctx, arrange_words(args)))
 
     def invoke(self, ctx: Any) -> Any:
         try:

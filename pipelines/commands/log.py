@@ -1,4 +1,4 @@
-"""What a command says on stderr while it works and where it fails: plain lines, or JSON for what collects them."""
+"""Lines on stderr while a command works and where it fails: plain, or JSON for what collects them."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from generators.simulator.cluster.broker import Broker
 from generators.simulator.cluster.leader_partition import LeaderPartition
 from generators.simulator.cluster.leader_requests import Proposal
-from generators.simulator.cluster.metadata_records import published
+from generators.simulator.cluster.metadata_records import image_changes
 from generators.simulator.cluster.settings import SECOND
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Channel:
 
     def _registered(self, broker: Broker, epoch: int) -> None:
         broker.epoch = epoch
-        for record in published(self._cluster.quorum.image()):
+        for record in image_changes(self._cluster.quorum.image()):
             self._deliver(broker, record)
         self._deliver(broker, self._begin)
 

@@ -150,14 +150,14 @@ class Controller:
         if after == before:
             return
         self.partitions[after.key] = after
-        self._append(metadata_records.changed(before, after))
+        self._append(metadata_records.change_record(before, after))
 
     def create(self, topic: Topic) -> None:
         """Create a topic; its partitions are led by the first assigned replica that is active."""
         self.topics += 1
         topic_id = placement.topic_id(topic.name, self.topics)
         if topic.min_isr > 1:
-            self._append(metadata_records.setting(topic.name, topic_id, topic.min_isr))
+            self._append(metadata_records.settings_record(topic.name, topic_id, topic.min_isr))
         for partition in range(topic.partitions):
             replicas = placement.assigned(topic, partition, self.cluster.settings.brokers)
             isr = tuple(r for r in replicas if self.active(r))
@@ -173,7 +173,7 @@ class Controller:
         for registration in gone:
             del self.partitions[registration.key]
             last = replace(registration, replicas=(), partition_epoch=registration.partition_epoch + 1)
-            self._append(metadata_records.removed(last))
+            self._append(metadata_records.removal_record(last))
 
     def configure(self, topic: str | None, min_isr: int | None, unclean: bool | None) -> None:
         """Settings of one topic, or of all; a new min ISR clears the eligible replicas."""
@@ -184,14 +184,14 @@ class Controller:
         for name, topic_id in {r.topic: r.topic_id for r in self.partitions.values()}.items():
             if topic in (None, name):
                 of_topic = [r for r in self.partitions.values() if r.topic == name]
-                self._append(metadata_records.setting(name, topic_id, min_isr, of_topic))
+                self._append(metadata_records.settings_record(name, topic_id, min_isr, of_topic))
 
     def _without_elr(self, known: Registration) -> Registration:
         """CLEAR_ELR: a new partition epoch where there was anything to clear, which brokers get before the setting."""
         if not known.eligible and known.last_known is None:
             return known
         now = replace(known, eligible=(), last_known=None, partition_epoch=known.partition_epoch + 1)
-        self._append(metadata_records.changed(now, now))
+        self._append(metadata_records.change_record(now, now))
         return now
 
     def reassign(self, key: Key, target: tuple[int, ...]) -> None:
@@ -277,4 +277,4 @@ class Controller:
     # reporting
 
     def _append_broker(self, id: int, state: str, lost: Iterable[Key] = ()) -> None:
-        self._append(metadata_records.broker(id, replace(self.brokers[id]), state, lost))
+        self._append(metadata_records.broker_record(id, replace(self.brokers[id]), state, lost))

@@ -18,7 +18,7 @@ class _Waiting:
 
 
 class DelayedProduces:
-    """Those of one partition, from one term of its leader to the next."""
+    """The waiting requests of one partition, which outlast a term of its leader."""
 
     def __init__(self) -> None:
         self._waiting: list[_Waiting] = []

@@ -1,4 +1,4 @@
-"""What producers, followers and the controller exchange with the leader of a partition."""
+"""Requests of producers and followers to the leader of a partition, and its own to the controller, with answers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Publish = Callable[["Broker"], None]
 """How a broker applies a change of the metadata."""
 
 
-def changed(before: Registration | None, after: Registration) -> Record:
+def change_record(before: Registration | None, after: Registration) -> Record:
     """Return the record of a changed registration, with a line for a new leader epoch and one for a new ISR."""
     printed = []
     if before is None or after.leader_epoch != before.leader_epoch:
@@ -26,12 +26,12 @@ def changed(before: Registration | None, after: Registration) -> Record:
     return Record(printed, lambda image: image.partitions.update({after.key: after}), _of_partition(after))
 
 
-def removed(last: Registration) -> Record:
+def removal_record(last: Registration) -> Record:
     """Return the record of a deleted partition; `last` assigns it to no broker."""
     return Record((), lambda image: image.partitions.pop(last.key, None), _of_partition(last))
 
 
-def setting(topic: str, topic_id: str, min_isr: int | None, changed: Sequence[Registration] = ()) -> Record:
+def settings_record(topic: str, topic_id: str, min_isr: int | None, changed: Sequence[Registration] = ()) -> Record:
     """Return the record of a topic's settings, which its partitions `changed` have; without them brokers know it."""
 
     def put(image: Image) -> None:
@@ -47,7 +47,7 @@ def setting(topic: str, topic_id: str, min_isr: int | None, changed: Sequence[Re
     return Record((("config", printed),), put, publish)
 
 
-def broker(id: int, known: BrokerRegistration, state: str, lost: Iterable[tuple[str, int]] = ()) -> Record:
+def broker_record(id: int, known: BrokerRegistration, state: str, lost: Iterable[tuple[str, int]] = ()) -> Record:
     """Return the record of a broker's state, with the replicas that it has lost with a log directory."""
 
     def put(image: Image) -> None:
@@ -59,7 +59,7 @@ def broker(id: int, known: BrokerRegistration, state: str, lost: Iterable[tuple[
     return Record((("broker_state", printed),), put, _of_broker(id, known))
 
 
-def published(image: Image) -> Iterable[Publish]:
+def image_changes(image: Image) -> Iterable[Publish]:
     """Yield the whole image, for a broker that has just registered."""
     for id, known in image.brokers.items():
         yield _of_broker(id, known)

@@ -203,7 +203,7 @@ def _unthrottle(simulation: Simulation, fault: Fault) -> None:
 
 
 class _Act(NamedTuple):
-    """What a fault does when it begins, and after `for`."""
+    """Effects of a fault: when it begins, and after `for`."""
 
     begin: Effect
     end: Effect | None = None

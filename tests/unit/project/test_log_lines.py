@@ -13,7 +13,7 @@ from pipelines.commands.progress import progress
 
 @pytest.fixture(autouse=True)
 def _style_restored(monkeypatch):
-    monkeypatch.setattr(common_options, "_log", {})
+    monkeypatch.setattr(common_options, "_log_options", {})
     yield
     log.set_style()
 
@@ -36,6 +36,12 @@ def test_the_option_may_stand_anywhere_and_an_error_is_a_json_line_with_its_stat
     assert result.exit_code == line["status"] == 2
     assert line["level"] == "error"
     assert "nowhere" in line["message"]
+
+
+def test_options_of_one_command_are_not_those_of_the_next():
+    for words, style in ((["--log-format", "json", "--log-level", "error"], (True, False)), ([], (False, True))):
+        CliRunner().invoke(app, [*words, "show", "verdict", "--lake", "nowhere"])
+        assert (log.is_json(), log.shows(logging.INFO)) == style
 
 
 def test_the_environment_chooses_the_format(monkeypatch, tmp_path):
