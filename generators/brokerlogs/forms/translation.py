@@ -55,10 +55,19 @@ _EACH = re.compile(
 )
 
 
+_ENCLOSING = rf"(?!{_INSIDE}|{_PART})[^\n]{{1,400}}?{_INSIDE}[^\n]*\n"
+
+
 def _lines_inside(match: re.Match[bytes]) -> bytes:
     """The lines that a line holds, each up to its logger if it names one."""
     found = _EACH.finditer(match[0])
     return b"".join((_without_escapes(one[1]) if one[2] else one[1] or one[3]) + b"\n" for one in found)
+
+
+def _line_inside(match: re.Match[bytes]) -> bytes:
+    """The line that a line holds; one that holds several stays as it is."""
+    lines = _lines_inside(match)
+    return lines if lines.count(b"\n") == 1 else match[0]
 
 
 def _without_escapes(text: bytes) -> bytes:
@@ -75,7 +84,7 @@ ENVELOPES: tuple[Rule, ...] = (
     line_rule("journald export", r"(?:MESSAGE=|(?:__CURSOR|[A-Z_]+)=[^\n]*\n)", b""),
     line_rule("stern", rf"[a-z0-9][\w.-]* [a-z0-9][\w.-]* {_INNER}", b""),
     line_rule("fluentd", r"[^\t\n]*\t[^\t\n]*\t(?=\{\")", b""),
-    line_rule("lines inside lines", rf"(?!{_INSIDE}|{_PART})[^\n]{{1,400}}?{_INSIDE}[^\n]*\n", _lines_inside),
+    line_rule("lines inside lines", _ENCLOSING, _lines_inside),
 )
 """Tried in this order, and again on what is left."""
 
@@ -84,6 +93,7 @@ _AROUND = (
     line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
     line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
     line_rule("JSON", r"\{\".*\}\n", enclosed_line),
+    line_rule("a line inside a line", _ENCLOSING, _line_inside),
 )
 """What shippers put around each line by itself."""
 _PRINTED = re.compile(rb"(?:\[?[A-Z]{4,5}\]? +)?\[?(?:\d{4}-\d\d-\d\d[ T]|\d{13}\b)|\{\"")

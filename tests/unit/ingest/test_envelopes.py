@@ -8,7 +8,7 @@ import pytest
 
 from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.forms.translation import bare_lines
-from tests.unit.field.test_forms import ENVELOPES, LAYOUTS, events, headers, incident, plain_events
+from tests.unit.field.test_forms import ENVELOPES, INSIDE, LAYOUTS, events, headers, incident, plain_events
 from tests.unit.ingest.test_excerpts import FAILED, LINES
 from tests.unit.ingest.test_windows import told_hws, write
 
@@ -63,3 +63,13 @@ def test_json_without_a_stream_is_no_part_of_a_line_of_dockers(more: dict[str, o
     """All lines of such a file were one, of which the first event was read."""
     lines = (json.dumps({"log": line, **more}) for line in incident())
     assert events("\n".join([*lines, ""]).encode()) == plain_events()
+
+
+@pytest.mark.parametrize("name", ["logcli", "grep -Hn", "CSV", "kubetail"])
+def test_a_copy_whose_lines_hold_those_of_the_log_is_told_once(name: str, tmp_path: Path) -> None:
+    """All of it was told twice, without a word."""
+    log, copy, lines = tmp_path / "broker-1" / "server.log", tmp_path / "broker-1" / "copy.log", "".join(LINES)
+    write(log.parent)
+    log.write_text(lines)
+    copy.write_text("".join(f"{INSIDE[name](k, line)}\n" for k, line in enumerate(lines.splitlines())))
+    assert told_hws(tmp_path, [[log], [copy]]) == [*range(110, 401, 10)]
