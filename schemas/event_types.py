@@ -41,6 +41,8 @@ HOLDS = "holds "
 """How the detail of a watcher's `progress` ends, `holds 10 s`: how long a claim of the present may rest on that round."""
 UNANSWERED = "without an answer"
 """What stands in the detail of a watcher's `lost` row for rounds that the broker did not answer."""
+NOT_ASKED, DROPPED = "not asked", "dropped"
+"""What stands there for rounds that the watcher itself has missed, and for those whose rows it could not keep."""
 TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 """How the detail of a watcher's `lost` row begins of a partition that it sees no more."""
 

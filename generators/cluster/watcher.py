@@ -36,7 +36,6 @@ STILL_ROUNDS = 3
 """Intervals without a round, each of which would begin one, after which the watcher itself stood still."""
 STILL_S = 5.0
 """A busy host delays rounds of short intervals for less."""
-STOOD_STILL = "the watcher stood still"
 ENDS_WITHIN_S = 3.0
 """What a round in flight is given when the watcher is to stop."""
 
@@ -129,7 +128,7 @@ class Watcher:
         if before_us and now_us - before_us > max(STILL_ROUNDS * self.options.interval_s, STILL_S) * 1e6:
             self._listings.by_broker.clear()
             self._hear()
-            self.observer.paused(before_us, STOOD_STILL)
+            self.observer.all_paused(before_us)
 
     def _forget_if_paused(self, until: float) -> None:
         """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
@@ -141,7 +140,7 @@ class Watcher:
             outcome = _outcome(asked, gone=False)
             if outcome is not None and outcome.listed is None:
                 del self._asked[broker]
-                self.observer.missed(broker, asked.since_us, STOOD_STILL)
+                self.observer.paused(broker, asked.since_us)
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""

@@ -10,7 +10,7 @@ from pydantic.dataclasses import dataclass
 from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, partition, subjects
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, Kinds, OccurrenceSettings
 from pipelines.verdict import words
-from schemas.event_types import UNANSWERED
+from schemas.event_types import DROPPED, NOT_ASKED, UNANSWERED
 from schemas.replication_events import WATCHER
 from schemas.telemetry_gaps import UNREAD
 
@@ -21,7 +21,8 @@ _DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN
 _GAPS = f"""
 SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster)
 WHERE coalesce(starts_with(detail, '{UNREAD}'), false) = $unread AND (list_contains($kinds, kind) AND NOT
-  coalesce(starts_with(source_id, '{WATCHER}') AND contains(detail, ' {UNANSWERED}: '), false) OR EXISTS (
+  coalesce(starts_with(source_id, '{WATCHER}') AND contains(detail, ' {UNANSWERED}: ')
+    AND NOT contains(detail, '{NOT_ASKED}: ') AND NOT contains(detail, '{DROPPED}: '), false) OR EXISTS (
   FROM fired AS f WHERE f.rule = $rule AND f.cluster = g.cluster AND f.source_id = g.source_id AND f.cause = g.kind
     AND g.ts <= f.last))
 ORDER BY ALL

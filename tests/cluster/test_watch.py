@@ -165,7 +165,7 @@ def test_a_broker_that_hangs_holds_up_nobody_and_is_a_gap_afterwards(cluster, tm
         cluster.brokers[2].hung = False
         watcher.rounds(2, 2)
     (lost,) = watcher.rows("detail", event_type="lost")
-    assert lost.startswith("asked ")
+    assert lost.startswith("from ")
     assert lost.endswith("it does not answer in time")
     assert watcher.noted("broker 2 answers again")
     numbers = watcher.rows("source_seq", broker_id=2)

@@ -131,20 +131,22 @@ class Observer:
 
     def missed(self, broker: int, since_us: int, why: str) -> None:
         """A round that this broker did not answer: it has no row until the broker answers again."""
-        known = self._broker(broker)
-        known.since_us = known.since_us if known.unanswered else since_us
-        known.unanswered, known.why, known.rounds = known.unanswered + 1, f"{event_types.UNANSWERED}: {why}", []
+        self._broker(broker).miss(since_us, event_types.UNANSWERED, why)
 
-    def paused(self, since_us: int, why: str) -> None:
-        """No broker was asked since then."""
+    def paused(self, broker: int, since_us: int) -> None:
+        """The watcher stood still since then, so that this broker was not asked, or not heard."""
+        self._broker(broker).miss(since_us, event_types.NOT_ASKED, "the watcher stood still")
+
+    def all_paused(self, since_us: int) -> None:
+        """The watcher stood still since then between two rounds."""
         for broker in self._brokers:
-            self.missed(broker, since_us, why)
+            self.paused(broker, since_us)
 
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""
-        for broker, known in self._brokers.items():
-            self.missed(broker, since_us, why)
-            known.told, known.why = "", f"and dropped: {why}"
+        for known in self._brokers.values():
+            known.miss(since_us, event_types.DROPPED, why)
+            known.told = ""
         self._learnt_us, self._quorum = None, ""
 
     def _broker(self, broker: int) -> SourceState:
@@ -155,10 +157,11 @@ class Observer:
     def _after_gap(self, broker: int, ts_us: int) -> Rows:
         """A `lost` row of the whole source before its first rows after rounds that are missing."""
         known = self._broker(broker)
-        if not known.unanswered:
+        if not known.missed:
             return {}
         lost = known.source.broker_wide("lost", ts_us, detail=known.gap(ts_us))
-        known.unanswered, mine = 0, self.replicas.of_broker(broker)
+        mine = self.replicas.of_broker(broker)
+        known.missed.clear()
         self._slots.stale[mine], self._slots.lost[mine] = True, False
         return {broker: [lost]}
 

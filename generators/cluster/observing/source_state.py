@@ -20,9 +20,9 @@ class SourceState:
     began: bool = False
     told: str = ""
     """What its last row says of whether it answers."""
-    unanswered: int = 0
+    missed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """Rounds that are missing since `since_us`: how many of a kind, and why the last was."""
     since_us: int = 0
-    why: str = ""
     rounds: list[int] = field(default_factory=list)
     """When the last rounds without a missed one between them ended, at most three."""
 
@@ -33,10 +33,16 @@ class SourceState:
         most_s = max(MOST_HOLDS_S, 2 * interval_s)
         return round(min(max(LEAST_HOLDS_S, 2 * max(longest_s, interval_s)), most_s))
 
+    def miss(self, since_us: int, kind: str, why: str) -> None:
+        """Count a round that has no rows, from `since_us` on."""
+        self.since_us = self.since_us if self.missed else since_us
+        self.missed[kind] = self.missed.get(kind, (0, ""))[0] + 1, why
+        self.rounds = []
+
     def gap(self, until_us: int) -> str:
-        """Which rounds are missing, and why."""
-        times = "once" if self.unanswered == 1 else f"{self.unanswered} times"
-        return f"asked {times} from {_time(self.since_us)} to {_time(until_us)} {self.why}"
+        """Return from when to when rounds are missing, how many, and why."""
+        counted = (f"{'once' if n == 1 else f'{n} times'} {kind}: {why}" for kind, (n, why) in self.missed.items())
+        return f"from {_time(self.since_us)} to {_time(until_us)} {', '.join(counted)}"
 
 
 def _time(ts_us: int) -> str:

@@ -158,8 +158,20 @@ def test_rounds_without_an_answer_are_one_lost_row_when_it_answers_again_and_eve
         ("sample", 1),
         ("progress", -1),
     ]
-    assert found[0][2].startswith("asked 3 times from ")
-    assert found[0][2].endswith("without an answer: it does not answer in time")
+    assert found[0][2].startswith("from ")
+    assert found[0][2].endswith(" 3 times without an answer: it does not answer in time")
+
+
+def test_each_kind_of_reason_for_which_rounds_are_missing_is_told():
+    """Rows that were dropped were no alert where a broker did not answer afterwards."""
+    one = observer()
+    one.take(answer(one, 1, 0, [100, 70]))
+    one.dropped(at(5).ts_us, "no room")
+    one.missed(1, at(10).ts_us, "refused")
+    one.all_paused(at(15).ts_us)
+    detail = rows(one.take(answer(one, 1, 60, [100, 70])), "detail")[0][0]
+    said = "once dropped: no room, once without an answer: refused, once not asked: the watcher stood still"
+    assert detail.endswith(said)
 
 
 @pytest.mark.parametrize(("began", "kinds"), [
@@ -174,7 +186,7 @@ def test_a_pause_of_the_watcher_between_two_rounds_is_a_hole_of_every_source(beg
     watcher._tell_pause(at(began).ts_us)
     found = rows(one.take(answer(one, 1, began, [100, 70])), "event_type", "detail")
     assert [kind for kind, _ in found] == kinds
-    assert "lost" not in kinds or found[0][1].endswith("without an answer: the watcher stood still")
+    assert "lost" not in kinds or found[0][1].endswith("once not asked: the watcher stood still")
     assert found[-1][1] == ("holds 10 s" if "lost" in kinds else "holds 30 s")
 
 
