@@ -169,7 +169,7 @@ class SeriesReader:
         if self._only is not None and key == files.end and run and run.stretch is not self.mine:
             files.leave_end()
             self._file = None
-        is_asked_for = file.entry.offered and self._only is None
+        is_asked_for = (file.entry.offered or holds_end) and self._only is None
         if file.never_told and is_asked_for:
             files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number, file.ends_untold)
         if not file.older or not file.never_told:
@@ -218,10 +218,14 @@ class SeriesReader:
         before = next((one for one in entries if one.key == end), entry)
         self._lines.enter(before, entry, entries, older=older)
         seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
-        offset, limits = (seen.offset, []) if seen else (0, self.told.limits())
+        offset, limits = seen.offset if seen else 0, self.told.limits()
+        if seen and seen.mtime_ns < 0 and self.mine.starts:  # its rest may have been told by another file
+            limits = [(one, self.mine.starts[-1] if one is self.mine else end) for one, end in limits]
+        elif seen:
+            limits = []
         if self._only and end is None:
             offset = next((only.begin for only in self._only if only[:2] == entry.key), 0)
-        known = self._known.pop(entry.key, None) if limits and not self._only else None
+        known = self._known.pop(entry.key, None) if limits and not (seen or self._only) else None
         if known and not holds(entry, known[0], LogBytes(entry.path)):
             known = None
         opened = OpenFile(entry, known[0].offset if known else offset, older=older, limits=limits, stop=self._stop)

@@ -413,6 +413,35 @@ def test_a_file_with_older_lines_that_grows_is_followed_by_one_reader() -> None:
     one.teardown()
 
 
+def test_the_rest_of_a_file_is_laid_on_what_was_told_after_a_restart_in_its_middle() -> None:
+    """Its lines were told again without a word: only those of a file that is read in one go were compared."""
+    one = Directory()
+    one.write(3, 0)
+    one.give_last_lines(2)
+    one.mirror()
+    one.poll(50, 1)
+    one.teardown()
+
+
+def test_a_restart_before_the_last_line_tells_it_once_where_it_was_told_alone() -> None:
+    one = Directory()
+    one.write(2, 0)
+    one.give_last_lines(1)
+    one.call("both", 0)
+    one.poll(1 << 20, 1)
+    one.teardown()
+
+
+def test_older_lines_of_a_file_that_was_not_named_are_told_if_its_end_is_the_last_line_told() -> None:
+    one = Directory()
+    one.write(3, 0)
+    one.give_last_lines(2)
+    one.call("live", 0)
+    one.rotate(truncate=False)
+    one.poll(1 << 20, 1000)
+    one.teardown()
+
+
 def test_an_excerpt_that_begins_as_its_log_is_nothing_new() -> None:
     one = Directory()
     one.write(4, 0)
