@@ -70,6 +70,8 @@ NAMED = ("cluster", "source_id", "event_type", "topic")
 """Columns that hold few distinct names."""
 TEXTS = ("topic_id", "detail")
 """Columns of any text."""
+NO_TOPIC = "", "AAAAAAAAAAAAAAAAAAAAAA"
+"""Ids that name no topic: none, as other writers put it, and Kafka's zero id (org.apache.kafka.common.Uuid)."""
 NOT_UTF8 = "\N{REPLACEMENT CHARACTER}"
 """Stands for bytes that are no UTF-8."""
 
@@ -84,11 +86,19 @@ def with_dictionaries(events: pa.Table) -> pa.Table:
 
 
 def with_readable_text(events: pa.Table) -> pa.Table:
-    """The same events; NOT_UTF8 stands for what neither Arrow nor Parquet refuse and nobody can read."""
+    """The same events; NOT_UTF8 stands for what neither Arrow nor Parquet refuse and nobody can read, null for an id
+    that names no topic."""
     for at, name in enumerate(events.column_names):
         if name in (*NAMED, *TEXTS):
             events = events.set_column(at, name, _readable(events[name]))
+        if name == "topic_id":
+            events = events.set_column(at, name, _named_ids(events[name]))
     return events
+
+
+def _named_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
+    unnamed = pc.is_in(ids, pa.array(NO_TOPIC, ids.type)) if len(ids) else pa.nulls(0, pa.bool_())
+    return pc.if_else(unnamed, None, ids) if pc.any(unnamed).as_py() else ids
 
 
 def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:

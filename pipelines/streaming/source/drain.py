@@ -37,6 +37,11 @@ def close_sources(lake: Lake) -> int:
     version = committed(lake.root, [DRAIN], lake.storage_options)[DRAIN]
     # Retention takes closing rows out of bronze, and the version of their writer stays.
     number = 1 + max(-1 if version is None else version, last, *(row["source_seq"] for row in beside), -1)
+    if number >= NEVER:
+        raise DrainSkippedError(
+            f"a row of {DRAIN} in bronze of lake {lake.root} has number {number - 1}, the last there is: no later "
+            "closing row counts; take it out, and `hwmark run --once --rebuild`"
+        )
     rows = [closing_row(cluster, ts, number, closes) for cluster, (ts, closes) in sorted(clusters.items())]
     if not rows:
         return 0

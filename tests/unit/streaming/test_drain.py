@@ -1,13 +1,16 @@
 """What `hwmark run --drain` appends to bronze: one closing row per cluster, with a number that only rises."""
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from pipelines.lake.bronze import append_events, read_events
 from pipelines.lake.lake import Lake
+from pipelines.replication.compiled.types import NEVER
 from pipelines.streaming.source import drain
-from pipelines.streaming.source.drain import close_sources
+from pipelines.streaming.source.drain import DrainSkippedError, close_sources
 from schemas import replication_events
 from schemas.replication_events import DRAIN
 from tests.unit.replication.bronze import BASE_MS, Source, table
@@ -80,6 +83,22 @@ def test_rows_that_are_refused_count_for_nothing(lake):
     (row,) = closing_rows(lake)
     assert row["ts"].timestamp() * 1000 - BASE_MS == 10
     assert row["closes"][0]["source_seq"] == 1
+
+
+def test_a_foreign_row_with_the_last_number_is_an_error_and_no_row_that_nobody_counts(lake):
+    one, _ = two_clusters()
+    append(lake, one)
+    foreign = {"cluster": "prod", "source_id": DRAIN, "source_epoch": 0, "source_seq": NEVER - 1, "seq": 0}
+    foreign |= {
+        "ts": datetime(2026, 9, 1, tzinfo=UTC),
+        "broker_id": -1,
+        "event_type": "progress",
+        "partition": -1,
+        "level": 0,
+    }
+    append_events(lake.root, pa.Table.from_pylist([foreign], replication_events.ARROW), app_id="y", version=0)
+    with pytest.raises(DrainSkippedError, match="the last there is"):
+        close_sources(lake)
 
 
 def test_an_empty_lake_has_nothing_to_close(lake):

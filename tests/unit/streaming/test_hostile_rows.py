@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from generators.brokerlogs.ingest import read_logs
+from generators.recordings import traces
 from pipelines.lake.bronze import opened
 from pipelines.lake.compaction import compact
 from pipelines.lake.data_file import Written, write_file
@@ -193,3 +195,22 @@ def test_an_empty_isr_is_no_unknown_one_however_rows_lie_in_row_groups(tmp_path)
     log = BronzeLog(str(tmp_path))
     found = [table["isr"].to_pylist() for table in read(log, ("x.parquet", {}, None)) if "isr" in table.column_names]
     assert found == [[[1, 2]], [[]]]
+
+
+@pytest.mark.parametrize("topic_id", ["", "AAAAAAAAAAAAAAAAAAAAAA"])
+@pytest.mark.parametrize("event_type", ["follower", "isr", "leader", "truncate"])
+def test_an_id_that_names_no_topic_is_an_unknown_one(event_type, topic_id):
+    """The topic was taken for one that was created anew, and a proven loss of it was told nowhere."""
+    events = read_logs([traces.path("unclean_election")], "main")
+    mine = pc.equal(events["event_type"], event_type)
+    ids = pc.if_else(mine, topic_id, events["topic_id"].cast(pa.string()))
+    found = replay(events.set_column(events.column_names.index("topic_id"), "topic_id", ids)).hw_regressions
+    assert losses(found) == losses(replay(events).hw_regressions) != []
+
+
+def losses(found):
+    return sorted(
+        (row["topic"], row["partition"], row["lost_from"], row["lost_to"], row["severity"])
+        for row in found.to_pylist()
+        if row["severity"] == "critical"
+    )
