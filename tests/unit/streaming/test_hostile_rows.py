@@ -214,3 +214,14 @@ def losses(found):
         for row in found.to_pylist()
         if row["severity"] == "critical"
     )
+
+
+@pytest.mark.parametrize("broker", [-(1 << 31), None, -2])
+def test_a_refused_row_without_a_broker_has_a_place_beside_others_of_its_time(broker):
+    """A number is missing before each: it was a TypeError, and elsewhere a state that could not be read again."""
+    one = Source("broker-1/other").on(topic="other").leader(500, 0, 0, 0, [1], replicas=[1])
+    (row,) = one.append(600, 1).rows[-1:]
+    hw = {**row, "event_type": "hw", "replica_id": 1, "hw": 1, "source_seq": 7, "seq": 7}
+    twins = [{**hw, "source_id": "b9", "broker_id": broker}, {**hw, "source_id": "b8"}]
+    found = replay(pa.concat_tables([table(one), pa.Table.from_pylist(twins, table(one).schema)]))
+    assert found.quarantine.num_rows == 1
