@@ -97,8 +97,10 @@ def with_readable_text(events: pa.Table) -> pa.Table:
 
 
 def _named_ids(ids: pa.ChunkedArray) -> pa.ChunkedArray:
-    unnamed = pc.is_in(ids, pa.array(NO_TOPIC, ids.type)) if len(ids) else pa.nulls(0, pa.bool_())
-    return pc.if_else(unnamed, None, ids) if pc.any(unnamed).as_py() else ids
+    """The ids, null where they name no topic."""
+    kind = ids.type.value_type if pa.types.is_dictionary(ids.type) else ids.type
+    unnamed = pc.is_in(ids, pa.array(NO_TOPIC, kind))
+    return pc.if_else(unnamed, None, ids.cast(kind)) if pc.any(unnamed).as_py() else ids
 
 
 def _readable(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -208,6 +208,16 @@ def test_an_id_that_names_no_topic_is_an_unknown_one(event_type, topic_id):
     assert losses(found) == losses(replay(events).hw_regressions) != []
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())], ids=str)
+def test_ids_of_any_type_of_text_are_read_named_or_not(kind):
+    """A dictionary was an error."""
+    events = read_logs([traces.path("unclean_election")], "main")
+    named, at = events["topic_id"].cast(pa.string()), events.column_names.index("topic_id")
+    for ids in (named, pc.if_else(pc.equal(events["event_type"], "isr"), "", named)):
+        found = replay(events.set_column(at, "topic_id", ids.cast(kind))).hw_regressions
+        assert losses(found) == losses(replay(events).hw_regressions) != []
+
+
 def losses(found):
     return sorted(
         (row["topic"], row["partition"], row["lost_from"], row["lost_to"], row["severity"])
