@@ -128,7 +128,7 @@ class Watcher:
         if before_us and now_us - before_us > max(STILL_ROUNDS * self.options.interval_s, STILL_S) * 1e6:
             self._listings.by_broker.clear()
             self._hear()
-            self.observer.all_paused(before_us)
+            self.observer.note_pause_of_all(before_us)
 
     def _forget_if_paused(self, until: float) -> None:
         """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
@@ -140,7 +140,7 @@ class Watcher:
             outcome = _outcome(asked, gone=False)
             if outcome is not None and outcome.listed is None:
                 del self._asked[broker]
-                self.observer.paused(broker, asked.since_us)
+                self.observer.note_pause(broker, asked.since_us)
 
     def _describe(self, until: float) -> int | None:
         """Learn from the metadata; the broker that was to tell it and does not answer."""

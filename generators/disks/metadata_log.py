@@ -25,8 +25,9 @@ from generators.disks.batches import (
 from generators.disks.directories import METADATA_LOG, LogDirectory
 from generators.disks.files import Unreadable, read_whole
 from generators.disks.lineage import Lineage, batch_epochs, cut_offset, lineage
-from generators.disks.records import Damaged, Reader, Record, records
+from generators.disks.records import Damaged, Record, records
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
+from generators.disks.voters import named_voters
 
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -105,7 +106,7 @@ class SegmentPart:
                 self.last = whole[-1].copy()
             chosen = whole[(whole["control"] == LEADER_CHANGE) | (whole["control"] == KRAFT_VOTERS)]
             for one in batches(chosen, data, block):
-                self.voters = _voters(one) or self.voters
+                self.voters = named_voters(int(one.batch["control"]), one.records()) or self.voters
             first = False
             if len(faults):
                 position, fault = block[["position", "fault"]][faults[0]].tolist()
@@ -163,38 +164,6 @@ def batches(chosen: Array, data: bytes, block: Array) -> Iterator[BatchContent]:
     for batch in chosen:
         at = int(batch["position"]) - first
         yield BatchContent(batch, data[at : at + int(batch["size"])])
-
-
-def _voters(control: BatchContent) -> frozenset[int]:
-    """The voters that a LeaderChangeMessage (by configuration) or a VotersRecord (KIP-853) names."""
-    found: set[int] = set()
-    for record in control.records():
-        reader = Reader(record.value or b"")
-        version = reader.number(2)
-        if int(control.batch["control"]) == LEADER_CHANGE:
-            reader.number(4)
-            for _ in range(reader.unsigned() - 1):
-                found.add(reader.number(4))
-                reader.take(16 if version else 0)
-                reader.take(reader.unsigned())  # no tagged fields: their count is 0
-        else:
-            found |= _voters_record(reader)
-    return frozenset(found)
-
-
-def _voters_record(reader: Reader) -> set[int]:
-    found = set()
-    for _ in range(reader.unsigned() - 1):
-        found.add(reader.number(4))
-        reader.take(16)
-        for _ in range(reader.unsigned() - 1):
-            reader.take(reader.unsigned() - 1)
-            reader.take(reader.unsigned() - 1)
-            reader.take(2)
-            reader.take(reader.unsigned())
-        reader.take(4)
-        reader.take(reader.unsigned() + reader.unsigned())
-    return found
 
 
 def _snapshots(folder: Path, walked: Walked) -> Iterator[Snapshot]:

@@ -133,8 +133,7 @@ def read_replica(
 def _read_segment(
     log: ReplicaLog, segment: Segment, kept: list[Array], on_bytes: Callable[[int], None], *, newest: bool
 ) -> None:
-    walk_end, faults, gaps = WalkEnd(), Counter[int](), []
-    index, entries = _Index(log, segment), 0
+    walk_end, faults, gaps, index = WalkEnd(), Counter[int](), [], _Index(log, segment)
     log.end = max(log.end, segment.base)
     for block, data in blocks(segment, walk_end):
         on_bytes(len(data))
@@ -151,7 +150,6 @@ def _read_segment(
         if log.partitions:
             _read_records(log, segment, whole, data, block)
         index.observe(block)
-        entries += len(block)
         if log.batches <= MOST_BATCHES:
             kept.append(_keys(whole))
         elif log.compared_to is None:

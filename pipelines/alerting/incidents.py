@@ -178,7 +178,7 @@ class _Open:
     def takes(self, state: AlertState) -> bool:
         """Whether a new alert may join: a loss always, another one until only losses have fired for WELL.
 
-        A loss that is only not excluded would keep open for a day what has no other loss and is no `info`, too.
+        Except a loss of severity info in a graver incident without another loss: it would stay open for a day.
         """
         if state.rule in LOSSES:
             slight = state.severity == SEVERITIES[0] != self.severity

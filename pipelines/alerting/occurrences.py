@@ -16,8 +16,8 @@ from schemas.telemetry_gaps import UNREAD
 
 _ENDED = "cluster IN (SELECT cluster FROM ended_recordings) AS ended"
 _DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN clock USING (cluster) ORDER BY ALL"
-# What an evaluator with other kinds has told goes on here, too. That a broker did not answer a watcher is no gap to
-# tell: rules about the broker do while it lasts.
+# Gaps that an evaluator with other kinds has told go on here, too. Rounds in which a broker alone did not answer a
+# watcher are no gap to tell: rules about the broker tell it while it lasts.
 _GAPS = f"""
 SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster)
 WHERE coalesce(starts_with(detail, '{UNREAD}'), false) = $unread AND (list_contains($kinds, kind) AND NOT

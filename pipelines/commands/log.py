@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -47,14 +48,8 @@ def is_json() -> bool:
 
 def write_line(what: str, text: str, level: int = logging.INFO, **fields: Any) -> None:
     """Print a line of `what`, a command, with `fields` of its own where lines are JSON."""
-    if not shows(level):
-        return
-    if is_json():
-        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        line = {"ts": now, "level": logging.getLevelName(level).lower(), "logger": what, "message": text, **fields}
-        print(json.dumps(line, default=str), file=sys.stderr, flush=True)
-    else:
-        print(f"{what}: {printable(text)}" if what else printable_lines(text), file=sys.stderr, flush=True)
+    plain = f"{what}: {printable(text)}" if what else printable_lines(text)
+    _print(f"hwmark.{what}" if what else "hwmark", plain, text, level, fields)
 
 
 class _Lines(logging.Handler):
@@ -62,4 +57,15 @@ class _Lines(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = logging.Formatter("%(message)s").format(record)
-        write_line(record.name if is_json() else "", text, record.levelno)
+        _print(record.name, printable_lines(text), text, record.levelno, {})
+
+
+def _print(logger: str, plain: str, text: str, level: int, fields: Mapping[str, Any]) -> None:
+    """Print a line in the chosen style: `plain`, or an object of the others."""
+    if not shows(level):
+        return
+    if is_json():
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        line = {"ts": now, "level": logging.getLevelName(level).lower(), "logger": logger, "message": text, **fields}
+        plain = json.dumps(line, default=str)
+    print(plain, file=sys.stderr, flush=True)

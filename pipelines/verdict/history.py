@@ -65,7 +65,7 @@ def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[Sta
 
 
 def _by_earlier_rules(record: ClusterRecord, since: Since) -> Iterator[str]:
-    """That some of what was lost is judged as an earlier hwmark did it."""
+    """The sentence on a part of the time asked for that an earlier hwmark judged."""
     first = _first(record, since, record.judged_to) if record.judged_to else None
     if record.older and (first is None or first < record.older):
         yield f"judged by an earlier hwmark until {words.clock(record.older)}: `hwmark run --rebuild` judges it anew"

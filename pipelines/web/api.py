@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, NamedTuple
@@ -70,17 +72,16 @@ for _view in VIEWS:
     _add(_view)
 
 
-def _cell(text: str) -> str:
-    return '"{}"'.format(spreadsheet_text(text).replace('"', '""'))
-
-
 @router.get("/incident.csv", include_in_schema=False)
 def get_partitions(reader: Source, asked: Question) -> Response:
     """The partitions of an incident, all of them, as CSV."""
     found = incident.incident_view(reader, asked, every=True).partitions
-    lines = [",".join(field.name for field in fields(incident.Affected))]
-    lines += [",".join(_cell(str(value)) for value in vars(one).values()) for one in found]
-    return Response("\n".join([*lines, ""]), media_type="text/csv; charset=utf-8", headers=NOT_STORED)
+    out = io.StringIO()
+    out.write(",".join(field.name for field in fields(incident.Affected)) + "\n")
+    table = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    for one in found:
+        table.writerow(spreadsheet_text(cell) if isinstance(cell, str) else cell for cell in vars(one).values())
+    return Response(out.getvalue(), media_type="text/csv; charset=utf-8", headers=NOT_STORED)
 
 
 @router.get("/charts/{view}.{form}", include_in_schema=False)

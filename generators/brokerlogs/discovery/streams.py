@@ -81,15 +81,17 @@ def _times(lines: list[bytes]) -> list[bytes]:
 
 
 def arrange(path: Path, folder: Path) -> list[str] | None:
-    """Write the lines of an export in order; returns what is wrong with it."""
+    """Write the lines of an export in order; returns what is wrong with it, None where they are in order."""
     data, pieces, size = LogBytes(path), list[bytes](), 0
     while size <= _LARGEST and (piece := data.read(_PIECE)):
         pieces.append(piece)
         size += len(piece)
     text = b"".join(pieces)
     order = order_of(text[:_HEAD])
-    if size > _LARGEST or order is None:
+    if size > _LARGEST:
         return [_TOO_LARGE.format(path)]
+    if order is None:
+        return None
     (folder / plain_name(path.name)).write_bytes(b"\n".join(order(text.rstrip(b"\n").split(b"\n"))) + b"\n")
     return [*filter(None, (data.damage, data.error))]
 

@@ -16,7 +16,8 @@ from msgspec import convert
 from pyarrow.fs import FileSelector, FileType
 
 from generators.brokerlogs.discovery.sources import BY_BROKER, Source
-from generators.brokerlogs.tailing.told_lines import REMEMBERED, Digests, Stretch, remembered
+from generators.brokerlogs.tailing.line_digests import Digests
+from generators.brokerlogs.tailing.told_lines import REMEMBERED, Stretch, remembered
 from generators.brokerlogs.tailing.windows import Spans, merge_sources, owner, same_logs
 from pipelines.lake.bronze import committed, read_events
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path, path_part, sync

@@ -6,7 +6,6 @@ order are the same lines. Equal single lines are not: a broker may print one twi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,13 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from generators.brokerlogs.forms.translation import bare_lines
 from generators.brokerlogs.scanning.arrays import Array, compiled
-from generators.brokerlogs.scanning.interning import hashes
-from generators.brokerlogs.scanning.line_record import LONGEST
-
-Digests = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
+from generators.brokerlogs.tailing.line_digests import Digests, Mask
 
 REMEMBERED = 4_000_000
 """Lines of a source that are known for certain, 32 MB of digests and about a gigabyte of log."""
@@ -31,63 +25,11 @@ _CHOSEN = 128
 _OCCURRENCES = 16
 """Places of one digest that are tried: lines that are more frequent than that say little."""
 _BLOCK = 1 << 12
-_BEFORE_TIMES, _WHITESPACE = (np.frombuffer(one, np.uint8) for one in (b"[{0123456789", b"\t\n\r "))
-_TIME = re.compile(rb"[^\n]{0,160}?(\d\d:\d\d:\d\d(?:[.,]\d+)?|(?<!\d)\d{10}(?:\d{3}|\.\d{1,9})?(?!\d))")
-_CONTINUES = re.compile(rb"\s|(?:Caused by: |Suppressed: )?[a-z][\w$]*(?:\.[\w$]+)+(?::|\n)")
-"""A line below a message, as of a trace: an exception has its class at the beginning of a line, and no time."""
 
 
 def remembered(sources: int) -> int:
     """The number of lines that each of so many sources remembers."""
     return min(REMEMBERED, REMEMBERED_BY_ALL // max(sources, 1))
-
-
-def line_digests(lines: bytes) -> Digests:
-    """A digest per whole line, as it was printed; odd numbers are those of lines that continue a message.
-
-    These have no time: the same exceptions are printed again and again, so that they show nothing of whether lines were
-    told. Neither do overlong lines.
-    """
-    if not lines:
-        return np.zeros(0, np.int64)
-    lines = bare_lines(lines)
-    buf, offsets = np.frombuffer(lines, np.uint8), line_begins(lines)
-    digests: Digests = np.where(np.diff(offsets) > LONGEST, 1, hashes(buf, offsets) & ~1)
-    heads = buf[offsets[:-1]]
-    continues: Mask = np.isin(heads, _WHITESPACE)
-    for k in np.flatnonzero(~(continues | np.isin(heads, _BEFORE_TIMES))).tolist():
-        continues[k] = _CONTINUES.match(lines, int(offsets[k])) or not _TIME.match(lines, int(offsets[k]))
-    return digests | continues
-
-
-def count_of_first_moment(lines: bytes) -> int:
-    """The number of lines at the beginning that have the same time, and of those that continue them."""
-    first, count = None, 0
-    for line in bare_lines(lines).split(b"\n")[:-1]:
-        time = None if _CONTINUES.match(line) else _TIME.match(line)
-        if time and (first := first or time[1]) != time[1]:
-            break
-        count += 1
-    return count if first else 0
-
-
-def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
-    """The byte at which each whole line begins, and the end of the last one."""
-    return np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
-
-
-def last_lines_begin(lines: bytes, count: int) -> int:
-    """The byte at which the last `count` lines begin."""
-    begin = len(lines)
-    for _ in range(count):
-        begin = lines.rfind(b"\n", 0, begin - 1) + 1
-    return begin
-
-
-def last_message(digests: Digests) -> int:
-    """The number of the line with which the last message begins, 0 where all lines continue one."""
-    begins = np.flatnonzero(digests & 1 == 0)
-    return int(begins[-1]) if len(begins) else 0
 
 
 class Stretch:
@@ -271,7 +213,7 @@ def _common(a: Digests, b: Digests) -> int:
     length = min(len(a), len(b))
     for begin in range(0, length, _BLOCK):
         end = min(begin + _BLOCK, length)
-        # Which lines continue a message was known less well by earlier versions, which kept their digests.
+        # The last bit does not count: earlier versions knew less well what continues a message.
         if len(different := np.flatnonzero((a[begin:end] ^ b[begin:end]) & ~1)):
             return begin + int(different[0])
     return length

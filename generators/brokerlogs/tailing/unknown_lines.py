@@ -11,21 +11,18 @@ from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.file_choice import FileChoice
-from generators.brokerlogs.tailing.open_file import OpenFile, last_number, line_number
-from generators.brokerlogs.tailing.read_position import PositionLost
-from generators.brokerlogs.tailing.seams import hole_before, missing_files, place
-from generators.brokerlogs.tailing.told_lines import (
+from generators.brokerlogs.tailing.line_digests import (
     Digests,
-    Run,
-    Stretch,
-    Told,
     count_of_first_moment,
-    has_no_others,
     last_lines_begin,
     last_message,
     line_begins,
     line_digests,
 )
+from generators.brokerlogs.tailing.open_file import OpenFile, last_number, line_number
+from generators.brokerlogs.tailing.read_position import PositionLost
+from generators.brokerlogs.tailing.seams import hole_before, missing_files, place
+from generators.brokerlogs.tailing.told_lines import Run, Stretch, Told, has_no_others
 
 
 class UnknownLines:

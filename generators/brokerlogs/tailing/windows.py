@@ -12,7 +12,8 @@ import numpy as np
 
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.sources import Source
-from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
+from generators.brokerlogs.tailing.line_digests import line_digests
+from generators.brokerlogs.tailing.told_lines import Stretch, Told
 
 LARGEST = 256 << 20
 """Bytes; larger logs are not compared with others."""

@@ -133,14 +133,14 @@ class Observer:
         """A round that this broker did not answer: it has no row until the broker answers again."""
         self._broker(broker).miss(since_us, event_types.UNANSWERED, why)
 
-    def paused(self, broker: int, since_us: int) -> None:
+    def note_pause(self, broker: int, since_us: int) -> None:
         """The watcher stood still since then, so that this broker was not asked, or not heard."""
         self._broker(broker).miss(since_us, event_types.NOT_ASKED, "the watcher stood still")
 
-    def all_paused(self, since_us: int) -> None:
+    def note_pause_of_all(self, since_us: int) -> None:
         """The watcher stood still since then between two rounds."""
         for broker in self._brokers:
-            self.paused(broker, since_us)
+            self.note_pause(broker, since_us)
 
     def dropped(self, since_us: int, why: str) -> None:
         """A round whose rows could not be kept: the next ones say so, and everything anew."""

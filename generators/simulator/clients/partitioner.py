@@ -73,7 +73,7 @@ class Sticky:
 
 
 class Partitioner:
-    """What KafkaProducer.partition does for one topic."""
+    """The partitions of one topic's records, as KafkaProducer.partition chooses them."""
 
     def __init__(self, partitions: int, keyless: Keyless) -> None:
         self.partitions = partitions

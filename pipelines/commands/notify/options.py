@@ -45,5 +45,5 @@ def notify(
         return
     failed = command.test(settings, echo) if test else command.notify(settings, once=once)
     if failed:
-        write_line("hwmark", f"not everything was accepted by {', '.join(failed)}", logging.ERROR)
+        write_line("", f"hwmark: not everything was accepted by {', '.join(failed)}", logging.ERROR)
         raise typer.Exit(FAILED)

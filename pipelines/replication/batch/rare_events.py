@@ -272,9 +272,8 @@ def _queued(
     """Rows as events, each with its place in the canonical order."""
     events = partition_events(rows)
     types, brokers, sources, epochs, numbers, seqs = (values(rows[name]) for name in _OF_THE_KEY)
-    for event in (event for event, broker in zip(events, brokers, strict=True) if broker is None):
-        event.broker_id = -1  # a refused row, behind which a gap is known
-    brokers = [-1 if broker is None else broker for broker in brokers]
+    for k in [k for k, broker in enumerate(brokers) if broker is None]:  # a refused row, before which a gap is known
+        events[k].broker_id = brokers[k] = -1
     if any(source.startswith(WATCHER) for source in set(sources)):
         for event in filter(lambda event: event.watched, events):
             event.hw = None  # -1: which HW a term began with no broker says

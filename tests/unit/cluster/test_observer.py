@@ -168,7 +168,7 @@ def test_each_kind_of_reason_for_which_rounds_are_missing_is_told():
     one.take(answer(one, 1, 0, [100, 70]))
     one.dropped(at(5).ts_us, "no room")
     one.missed(1, at(10).ts_us, "refused")
-    one.all_paused(at(15).ts_us)
+    one.note_pause_of_all(at(15).ts_us)
     detail = rows(one.take(answer(one, 1, 60, [100, 70])), "detail")[0][0]
     said = "once dropped: no room, once without an answer: refused, once not asked: the watcher stood still"
     assert detail.endswith(said)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generators.brokerlogs.discovery.streams import order_of
-from generators.brokerlogs.forms.translation import bare_lines
+from generators.brokerlogs.forms.envelopes import bare_lines
 from tests.unit.field.test_forms import ENVELOPES, INSIDE, LAYOUTS, events, headers, incident, plain_events
 from tests.unit.ingest.test_excerpts import FAILED, LINES
 from tests.unit.ingest.test_windows import told_hws, write

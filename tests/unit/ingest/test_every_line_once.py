@@ -15,9 +15,10 @@ from generators.brokerlogs.discovery.heads import SNIFF
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Series
 from generators.brokerlogs.tailing.failures import Failures
+from generators.brokerlogs.tailing.line_digests import line_digests
 from generators.brokerlogs.tailing.read_position import PositionLost
 from generators.brokerlogs.tailing.reader import SeriesReader
-from generators.brokerlogs.tailing.told_lines import Stretch, Told, line_digests
+from generators.brokerlogs.tailing.told_lines import Stretch, Told
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 
 

@@ -62,7 +62,7 @@ def test_a_batch_has_its_id_in_a_field(capsys):
     with progress("run") as say:
         say("batch 7: 3 events", batch_id=7)
     (line,) = lines(capsys.readouterr().err)
-    assert (line["logger"], line["message"], line["batch_id"]) == ("run", "batch 7: 3 events", 7)
+    assert (line["logger"], line["message"], line["batch_id"]) == ("hwmark.run", "batch 7: 3 events", 7)
     assert line["ts"].endswith("Z")
 
 

@@ -1,0 +1,115 @@
+"""What stands around lines: the envelopes of shippers and consoles, and lines without them."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from generators.brokerlogs.forms.json_lines import enclosed_line
+from generators.brokerlogs.forms.rule import Rule, line_rule
+
+_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)"
+_SYSLOG_TIME = rf"(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|{_ISO})"
+_INNER = r"(?=[\[{]|\d{4}-\d\d-\d\d|\d{13}\||\s|[a-z]+\.[a-z.]+|$)"
+"""How what stands inside begins: a header, a JSON object, or a line of a stack trace."""
+
+_PART = rf"{_ISO} (?:stdout|stderr) P(?::\w+)? "
+_PARTS = re.compile(rb"(?:^" + _PART.encode() + rb"[^\n]*\n)+\Z", re.MULTILINE)
+
+
+def _joined(match: re.Match[bytes]) -> bytes:
+    """The parts of a line before its last one, without what stands before each."""
+    parts = match[0].split(b"\n")[:-1]
+    return b"".join(re.sub(b"^" + _PART.encode(), b"", part) for part in parts)
+
+
+def unfinished(lines: bytes) -> int:
+    """Position of the parts of a line whose last part is still to come; the end if there are none."""
+    last = lines[lines.rfind(b"\n", 0, -1) + 1 :]
+    found = _PARTS.search(lines) if re.match(_PART.encode(), last) else None
+    return found.start() if found else len(lines)
+
+
+_LEVEL = "(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
+_DAY = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d[.,]\d{3}"
+INSIDE = rf"(?:\[{_DAY}[^\]\n]{{0,8}}\]|(?<![\d\[\w-]){_DAY}) +(?:\[[^\]\n]*\] )?{_LEVEL}\b"
+"""A header in the middle of a line: CSV, an array of JSON, what `grep` and others put before lines."""
+_EACH = re.compile(
+    rf"({INSIDE}(?:(?!{INSIDE})[^\n])*?\([\w.$]+(?::\d+)?\)(?: \[[^\]\n\"\\]*\])?)(?:([\"\\])|\t|[^\S\n]*$)"
+    rf"|({INSIDE}(?:(?!{INSIDE})[^\n])*)".encode(),
+    re.MULTILINE,
+)
+_ENCLOSING = rf"(?!{INSIDE}|{_PART})[^\n]{{1,400}}?{INSIDE}[^\n]*\n"
+
+
+def _lines_inside(match: re.Match[bytes]) -> bytes:
+    """The lines that a line holds, each up to its logger if it names one."""
+    found = _EACH.finditer(match[0])
+    return b"".join((_without_escapes(one[1]) if one[2] else one[1] or one[3]) + b"\n" for one in found)
+
+
+def _line_inside(match: re.Match[bytes]) -> bytes:
+    """The line that a line holds; one that holds several stays as it is."""
+    lines = _lines_inside(match)
+    return lines if lines.count(b"\n") == 1 else match[0]
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """Text of a CSV or JSON file without its escapes."""
+    return re.sub(rb'\\(["\\/])|""', lambda found: found[1] or b'"', text).replace(b"\\n", b" ")
+
+
+ENVELOPES: tuple[Rule, ...] = (
+    line_rule("CRI", rf"(?:{_PART}[^\n]*\n)*{_ISO} (?:stdout|stderr) F(?::\w+)? ", _joined),
+    line_rule("kubectl --prefix", r"\[pod/[^\]\n]+\] ", b""),
+    line_rule("docker compose", r"[\w.-]+ +\| ?", b""),
+    line_rule("syslog or journald", rf"(?:<\d+>)?(?:1 )?{_SYSLOG_TIME} [\w.:-]+ [\w./@-]+(?:\[\d+\])?: ", b""),
+    line_rule("kubectl --timestamps", rf"{_ISO} {_INNER}", b""),
+    line_rule("journald export", r"(?:MESSAGE=|(?:__CURSOR|[A-Z_]+)=[^\n]*\n)", b""),
+    line_rule("stern", rf"[a-z0-9][\w.-]* [a-z0-9][\w.-]* {_INNER}", b""),
+    line_rule("fluentd", r"[^\t\n]*\t[^\t\n]*\t(?=\{\")", b""),
+    line_rule("lines inside lines", _ENCLOSING, _lines_inside),
+)
+"""Tried in this order, and again on what is left."""
+
+_AROUND = (
+    *(rule for rule in ENVELOPES if rule.name in ("kubectl --prefix", "docker compose", "syslog or journald", "stern")),
+    line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
+    line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
+    line_rule("JSON", r"\{\".*\}\n", enclosed_line),
+    line_rule("a line inside a line", _ENCLOSING, _line_inside),
+)
+"""Rules for shippers that put something around each line by itself."""
+_PRINTED = re.compile(rb"(?:\[?[A-Z]{4,5}\]? +)?\[?(?:\d{4}-\d\d-\d\d[ T]|\d{13}\b)|\{\"")
+"""How a line begins that has its time."""
+_NATIVE = re.compile(rb"\[\d{4}-|\d{13}\|")
+_LINE = re.compile(rb"[^\n]*\n")
+_LOOKED_AT = 40
+"""First lines of a piece in which one is looked for that shows the envelope."""
+ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
+
+
+def bare_lines(lines: bytes) -> bytes:
+    """The same number of lines as they were printed: without a shipper's envelope, colours and carriage returns."""
+    lines = lines.replace(b"\r\n", b"\n")
+    if b"\x1b[" in lines:
+        lines = ANSI.sub(b"", lines)
+    for found in islice(_LINE.finditer(lines), _LOOKED_AT):
+        if (rules := _around(found[0])) is not None:
+            for rule in rules:
+                lines = rule.apply(lines)
+            break
+    return lines
+
+
+def _around(line: bytes) -> list[Rule] | None:
+    """The rules, one after the other, that leave what begins with a time; None where nothing does."""
+    rules, count = list[Rule](), None
+    while True:
+        rule = None if _NATIVE.match(line) else next((one for one in _AROUND if one.apply(line) != line), None)
+        if _PRINTED.match(line) and not (rule and line.startswith(b"{")):
+            count = len(rules)
+        if rule is None:
+            return rules[:count] if count is not None else None
+        rules.append(rule)
+        line = rule.apply(line)
