@@ -91,8 +91,9 @@ ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 
 def bare_lines(lines: bytes) -> bytes:
     """The same number of lines as they were printed: without a shipper's envelope, colours and carriage returns."""
-    lines = lines.replace(b"\r\n", b"\n")
-    if b"\x1b[" in lines:
+    if b"\r" in lines:  # one byte is found much faster than two
+        lines = lines.replace(b"\r\n", b"\n")
+    if b"\x1b" in lines:
         lines = ANSI.sub(b"", lines)
     for found in islice(_LINE.finditer(lines), _LOOKED_AT):
         if (rules := _around(found[0])) is not None:

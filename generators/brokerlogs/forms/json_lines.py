@@ -15,16 +15,8 @@ from generators.brokerlogs.forms.rule import Rule, line_rule
 _TEXT = ("message", "msg", "log", "line", "MESSAGE", "@message", "textPayload", "body", "short_message")
 _LEVEL = ("log.level", "level", "severity", "levelname")
 _LOGGER = (
-    "log.logger",
-    "logger_name",
-    "loggerName",
-    "logger",
-    "class",
-    "loggername",
-    "source",
-    "_logger",
-    "logger.name",
-)
+    "log.logger", "logger_name", "loggerName", "logger", "class", "loggername", "source", "_logger", "logger.name",
+)  # fmt: skip
 _TIME = ("@timestamp", "timestamp", "time", "timeMillis", "instant", "ts", "date", "timeEpoch")
 _AROUND = ("_source", "jsonPayload")
 """Fields that hold those of a line."""
@@ -60,15 +52,15 @@ def enclosed_line(match: re.Match[bytes]) -> bytes:
 def _line(fields: Mapping[str, Any], local: str, line: bytes) -> bytes:
     for name in _AROUND:
         inner = fields.get(name)
-        fields = {**fields, **inner} if isinstance(inner, Mapping) else fields
+        fields = {**fields, **inner} if isinstance(inner, dict) else fields
     text = _first(fields, _TEXT)
     if isinstance(text, Mapping):
         text = _first(text, ("formatted", "text", "message"))
     if not isinstance(text, str):
         return line
-    level, time = _first(fields, _LEVEL), _first(fields, _TIME)
-    logger = _first(fields, _LOGGER)
-    if level is None or time is None or not isinstance(logger, str):  # an envelope: its text is a line, or part of one
+    level = _first(fields, _LEVEL)
+    time, logger = (None, None) if level is None else (_first(fields, _TIME), _first(fields, _LOGGER))
+    if time is None or not isinstance(logger, str):  # an envelope: its text is a line, or part of one
         is_part = fields.get("logtag") == "P" or {"stream"} <= fields.keys() <= _DOCKERS
         return text.encode() + (b"" if text.endswith("\n") or is_part else b"\n")
     found = {
@@ -85,11 +77,12 @@ def _first(fields: Mapping[str, Any], names: tuple[str, ...]) -> Any:
     for name in names:
         if name in fields:
             return fields[name]
-        value: Any = fields
-        for part in name.split("."):
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if value is not None:
-            return value
+        if "." in name:
+            value: Any = fields
+            for part in name.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+            if value is not None:
+                return value
     return None
 
 

@@ -115,8 +115,10 @@ class UnknownLines:
             lines = self._between(file, lines, digests, runs)
         else:
             told = self._tell(file, lines, digests)
-            fresh = itertools.compress(lines.split(b"\n")[:-1], ~again)  # a lone carriage return ends no line
-            lines = told[: len(told) - len(lines)] + b"".join(b"%b\n" % one for one in fresh) if again.any() else told
+            if again.any():
+                fresh = itertools.compress(lines.split(b"\n")[:-1], ~again)  # a lone carriage return ends no line
+                told = told[: len(told) - len(lines)] + b"".join(b"%b\n" % one for one in fresh)
+            lines = told
         self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None)
         return lines
 
