@@ -89,7 +89,7 @@ class Watched(Cluster):
         self.roads.lead(self._behind)
 
     @property
-    def watched(self) -> str:
+    def watchers_bootstrap(self) -> str:
         return ",".join(f"127.0.0.1:{port}" for port in self.roads.ports.values())
 
     def _properties(self, broker: Broker, settings: Mapping[str, object]) -> str:
@@ -347,7 +347,7 @@ def main() -> None:
     settings = {**SETTINGS, "broker.session.timeout.ms": given.session_ms}
     with ExitStack() as ended:
         cluster = Watched(folder, version(DEFAULT), Journal(folder, lambda line: None), settings)
-        call = OnCall(Live(folder, ended, cluster, [ORDERS, CLICKS, AUDIT], cluster.watched), cluster)
+        call = OnCall(Live(folder, ended, cluster, [ORDERS, CLICKS, AUDIT], cluster.watchers_bootstrap), cluster)
         for name in given.faults:
             call.calm()
             call.listen(20)

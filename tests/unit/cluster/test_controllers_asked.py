@@ -12,7 +12,7 @@ NONE = QuorumSeen(error=-1)
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def brokers_asked(monkeypatch):
     """The brokers that were asked; each has answered by the next step that no controller is there."""
     asked = []
 
@@ -38,7 +38,7 @@ def asked(monkeypatch):
     ],
     ids=["two of three", "the only one", "no broker answers", "the one asked is gone", "one of two asked is gone"],
 )
-def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached(asked, answering, said):
+def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached(brokers_asked, answering, said):
     """A watcher that was cut off paged that the cluster had no controller, on the word of a broker that was silent."""
     one = Controllers(None)
     steps = [{b: SimpleNamespace(broker_id=b) for b in brokers} for brokers in answering]

@@ -60,7 +60,7 @@ def apart(folder: Path) -> list[dict[str, Any]]:
     return read_logs([folder], "c").to_pylist()
 
 
-def exported(lines: list[str]) -> list[str]:
+def export_lines(lines: list[str]) -> list[str]:
     """Entries of Loki or CloudWatch, each with its time."""
     return [json.dumps({"timestamp": f"{line[1:11]}T{line[12:20]}Z", "message": line}) for line in lines]
 
@@ -82,7 +82,7 @@ def test_an_export_is_read_in_the_order_of_time(write: Callable[[list[str]], str
     plain, export = tmp_path / "plain", tmp_path / "export"
     for folder, text in (
         (plain, "\n".join([*lines(1)[:4], *told, ""])),
-        (export, write(exported([*lines(1)[:4], *told]))),
+        (export, write(export_lines([*lines(1)[:4], *told]))),
     ):
         folder.mkdir()
         (folder / "all.json").write_text(text)

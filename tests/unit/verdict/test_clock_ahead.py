@@ -27,7 +27,7 @@ def lake(tmp_path):
     return place
 
 
-def judged(lake, seconds):
+def judge(lake, seconds):
     sources._seen.clear()
     (record,) = survey(Lake(lake), Filter(), Limits().since, Limits(), at(seconds)).records
     return record.judged_to, verdict(record, Limits(), at(seconds)).judged.text
@@ -37,7 +37,7 @@ def judged(lake, seconds):
 def test_judged_up_to_comes_from_no_clock_that_is_ahead(lake, evaluated):
     if evaluated:
         evaluate(lake, now=at(0.2))
-    to, said = judged(lake, 0.2)
+    to, said = judge(lake, 0.2)
     assert to == at(0)
     assert "the clock of broker 2 is at least 599 s ahead" in said
 
@@ -51,7 +51,7 @@ def test_no_state_has_lasted_by_a_clock_that_is_ahead(lake):
 
 def test_where_all_tell_later_times_it_is_the_clock_of_this_host(lake):
     reported(lake, progress(AHEAD, number=1))
-    to, said = judged(lake, 0.2)
+    to, said = judge(lake, 0.2)
     assert to == at(AHEAD)
     assert "the clock of broker" not in said
 
@@ -61,4 +61,4 @@ def test_who_told_nothing_for_long_shows_no_clock_to_be_ahead(tmp_path):
     place = str(tmp_path / "lake")
     reported(place, progress(-7200), progress(AHEAD, SECOND) | {"broker_id": 2})
     health(place, AHEAD)
-    assert judged(place, 0)[0] == at(AHEAD)
+    assert judge(place, 0)[0] == at(AHEAD)
