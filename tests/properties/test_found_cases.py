@@ -351,6 +351,14 @@ def test_a_row_that_is_set_aside_and_repeated_is_in_quarantine_once():
     assert_read_the_same(first, [*others[0].rows[:1], *others[1].rows[:1]], [*log.rows, *others[0].rows[1:]])
 
 
+def test_a_refused_row_without_a_broker_that_is_repeated_is_in_quarantine_once():
+    """202611273187: it takes no number of its partition, by which the repeat was looked for."""
+    log, other = Source("broker-1/replication.log"), Source("broker-2/replication.log")
+    row = log.append(0, 1).rows[-1]
+    row["broker_id"] = None
+    assert_read_the_same([row, *other.fetch(0, 1, 0).rows], [dict(row), *other.fetch(10, 1, 0).rows[1:]])
+
+
 @pytest.mark.parametrize("told", [False, True])
 def test_a_hw_behind_a_time_of_which_no_log_tells_may_be_one_of_a_later_term(told):
     """Two windows of one log, under two names: the HW of a later term, which lay between them, was lost, proven."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.batch.gaps import GapRows, gap_row, source_gap
 from pipelines.replication.batch.quarantine import canonical
-from pipelines.replication.batch.read import REJECTED
+from pipelines.replication.batch.read import REJECTED, without_number
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
@@ -53,15 +53,15 @@ def first_rejected(state: State, rejected: pa.Table) -> pa.Table:
     seen, keep, waiting = set[bytes](), [], _waiting_rejected(state)
     keys = rejected.select(["cluster", "source_id", "source_epoch", "source_seq"]).to_pylist()
     places = rejected.select(_PLACE).to_pylist()
-    dated = rejected["ts"].is_valid().to_pylist()
+    dated, numberless = rejected["ts"].is_valid().to_pylist(), without_number(rejected).tolist()
     for k, key in enumerate(keys):
         cluster, source_id, epoch, number = key.values()
         if not dated[k] or None in key.values() or min(epoch, number) < 0 or source_id == DRAIN:
             keep.append(k)
-        elif (
-            not (state.sources.received((cluster, source_id, epoch), number) and _was_read(state, places[k], waiting))
-            and (row := canonical(rejected, k)) not in seen
-        ):
+            continue
+        received = state.sources.received((cluster, source_id, epoch), number)
+        is_repeat = received and (numberless[k] or _was_read(state, places[k], waiting))
+        if not is_repeat and (row := canonical(rejected, k)) not in seen:
             seen.add(row)
             keep.append(k)
     return rejected if len(keep) == len(keys) else rejected.take(pa.array(keep, pa.int64()))
@@ -74,9 +74,12 @@ def _waiting_rejected(state: State) -> set[tuple[Any, ...]]:
 
 
 def _was_read(state: State, place: dict[str, Any], waiting: set[tuple[Any, ...]]) -> bool:
-    """Whether a row with this number of its partition was read or waits: one key on two partitions is two rows."""
+    """Whether a row with this number of its partition was read or waits: one key on two partitions is two rows.
+
+    Of a row that takes no number there the number of its source alone is known.
+    """
     cluster, source_id, epoch, topic, partition, number = place.values()
-    if topic is None or partition is None or partition < 0 or number is None or tuple(place.values()) in waiting:
+    if partition < 0 or tuple(place.values()) in waiting:
         return True
     key = state.partition_keys.find(state.topics.find(cluster, topic) << 32 | partition)
     of_source = state.series["source"] == state.source_names.find(cluster, source_id, epoch)

@@ -110,10 +110,10 @@ def _blank_rejected(events: pa.Table, good: pa.Array) -> pa.Table:
         if name not in (*_NEVER_NULL, "topic") and is_told:
             instead = REJECTED if name == "event_type" else pa.scalar(None, events[name].type)
             events = events.set_column(at, name, pc.if_else(good, events[name], instead))
-    return events.filter(pa.array(~_without_number(events)))
+    return events.filter(pa.array(~without_number(events)))
 
 
-def _without_number(events: pa.Table) -> npt.NDArray[np.bool_]:
+def without_number(events: pa.Table) -> npt.NDArray[np.bool_]:
     """Rows that cannot even take up a sequence number: what identifies them is missing or out of range, or their source
     only closes others."""
     mask: Any = pc.and_(pc.equal(events["event_type"], REJECTED), pc.equal(events["source_id"], DRAIN))
