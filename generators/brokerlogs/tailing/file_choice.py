@@ -51,6 +51,8 @@ class FileChoice:
         """The file that lost the content which it had when it was read."""
         self.last_older = position.last_older if position else None
         """The file with which the older lines end that were found last."""
+        self.untold: Sequence[int] = position.untold if position else ()
+        """The bytes at which older lines begin in the file with the line told last, until its end is seen."""
 
     def forget_end(self) -> None:
         """Choose among the files that are not known: what followed the line told last is gone."""

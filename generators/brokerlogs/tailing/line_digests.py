@@ -66,3 +66,9 @@ def last_message(digests: Digests) -> int:
     """The number of the line with which the last message begins, 0 where all lines continue one."""
     begins = np.flatnonzero(digests & 1 == 0)
     return int(begins[-1]) if len(begins) else 0
+
+
+def last_message_line(lines: bytes, digests: Digests) -> bytes:
+    """The line with which the last message begins, the first one where all lines continue one."""
+    begin = last_lines_begin(lines, len(digests) - last_message(digests))
+    return lines[begin : lines.find(b"\n", begin) + 1]

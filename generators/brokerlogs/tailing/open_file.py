@@ -53,6 +53,10 @@ class OpenFile:
         self.run: Run | None = None
         self.goes_on = False
         """Whether the last line told was found in it."""
+        self.holds_end = False
+        """Whether it has the last line that its reader told."""
+        self.last_line = b""
+        """The line with which the last message before the next piece begins."""
         self.never_told: list[int] = []
         self.first_number = -1
         """The number (%sn) of the first of the lines never told."""
@@ -93,7 +97,8 @@ class OpenFile:
     def put_back(self, lines: bytes) -> None:
         """Give these again, the last ones given, with those that follow."""
         self.offset -= len(lines)
-        self._tail = self._tail_before[: len(self._tail_before) - len(lines)][-TAIL:]
+        self._tail_before = self._tail_before[: len(self._tail_before) - len(lines)]
+        self._tail = self._tail_before[-TAIL:]
         self._rest = lines + self._rest
 
     def torn_line(self) -> bytes:
@@ -137,14 +142,15 @@ class OpenFile:
         end = self.offset + len(self._rest)
         return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
 
-    def seen(self) -> Seen:
-        """Return the bytes read of it so far."""
+    def seen(self, back: int = 0) -> Seen:
+        """Return the bytes read of it so far, without the last ones of those just given."""
         stat = self.bytes.stat()
         if stat is None:
             return Seen(self.offset, -1, -1, "")
-        ended = self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
+        ended = not back and self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
         mtime_ns = stat.st_mtime_ns if ended and not self.bytes.is_compressed else -1
-        return Seen(self.offset, stat.st_size, mtime_ns, _digest(self._tail))
+        tail = self._tail_before[: len(self._tail_before) - back][-TAIL:]
+        return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(tail))
 
     def seen_whole(self) -> Seen:
         """Return the bytes read of it, once its end was seen."""

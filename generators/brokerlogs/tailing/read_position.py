@@ -43,11 +43,13 @@ class ReadPosition:
     """How many of these a source of older lines has begun."""
     last_older: Identity | None = None
     """The file with which the older lines end that were found last."""
+    untold: Sequence[int] = ()
+    """The bytes at which older lines begin in the file with the line told last, until its end is seen."""
 
     def as_json(self) -> dict[str, Any]:
         seen = [[*key, *one] for key, one in self.seen.items()]
         position = {"count": self.count, "end": self.end, "number": self.number, "seen": seen, "older": self.older}
-        later = {"begun": self.begun, "last_older": self.last_older}
+        later = {"begun": self.begun, "last_older": self.last_older, "untold": [*self.untold]}
         return position | {name: value for name, value in later.items() if value}
 
     @classmethod
@@ -62,7 +64,7 @@ class ReadPosition:
         begun = fields.get("begun", int(fields["count"] > 0))
         last = fields.get("last_older")
         ends = [(key[0], key[1]) if key else None for key in (end, last)]
-        return cls(fields["count"], ends[0], fields["number"], seen, older, begun, ends[1])
+        return cls(fields["count"], ends[0], fields["number"], seen, older, begun, ends[1], fields.get("untold", ()))
 
 
 class Examined(NamedTuple):

@@ -75,7 +75,7 @@ class SeriesReader:
         if not (self.mine.count or files.seen or files.begun):
             return None
         older, ends = tuple(map(tuple, self.older)), (files.end, self._lines.number, dict(files.seen))
-        return ReadPosition(self.mine.count, *ends, older, files.begun, files.last_older)
+        return ReadPosition(self.mine.count, *ends, older, files.begun, files.last_older, files.untold)
 
     @property
     def torn(self) -> int:
@@ -163,9 +163,9 @@ class SeriesReader:
             self._known[key] = seen, ends
         if file.bytes.damage and files.seen.get(key) != seen:
             self._lines.note_missing(file.bytes.damage)
-        holds_end = run is not None and run.stretch is self.mine and run.told_end == self.mine.count
-        if holds_end and not (files.located and file.older):  # of a log and its copy the log, which goes on
-            files.end, file.older = key, False
+        holds_end = file.holds_end and not file.older
+        if holds_end:
+            files.end = key
         if self._only is not None and key == files.end and run and run.stretch is not self.mine:
             files.leave_end()
             self._file = None
@@ -177,6 +177,7 @@ class SeriesReader:
         elif not is_asked_for:  # it is looked at once
             files.examined[key] = Examined(seen)
         file.never_told = []  # its end may be seen again while it stays open
+        files.untold = () if key == files.end else files.untold
 
     # -- from file to file
 
@@ -230,6 +231,8 @@ class SeriesReader:
             known = None
         opened = OpenFile(entry, known[0].offset if known else offset, older=older, limits=limits, stop=self._stop)
         opened.run = known[1] if known else None
+        if seen:
+            opened.never_told, opened.holds_end = [*self._files.untold], True
         if not listed and not opened.is_listed_as(entry):
             self.series.listing.forget()
             return True

@@ -16,6 +16,7 @@ from generators.brokerlogs.tailing.line_digests import (
     count_of_first_moment,
     last_lines_begin,
     last_message,
+    last_message_line,
     line_begins,
     line_digests,
 )
@@ -81,7 +82,11 @@ class UnknownLines:
             digests[0] = 1
         runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
         last = [run.end for run in runs if (run.stretch, run.told_end) in file.limits]
-        alone[0 if file.goes_on else min(last, default=len(digests)) :] = False  # what follows the last one is new
+        new = 0 if file.goes_on else min(last, default=len(digests))
+        if alone[new:].any():  # what follows the last one may be equal lines of the same moment
+            begin = line_begins(lines)[new]
+            before = last_message_line(lines[:begin], digests[:new]) if new else file.last_line
+            alone[new : new + count_of_first_moment(before + lines[begin:]) - before.count(b"\n")] = False
         file.goes_on = file.goes_on or bool(last)
         waits = len(digests) if ended else last_message(digests)
         if alone[:waits].any() and has_no_others(digests, runs, alone):
@@ -111,15 +116,16 @@ class UnknownLines:
         if not self._is_of_older:  # lines before some that were told are older, but for a first one that was cut
             ends = [int(file.begins), *(run.end for run in runs)]
             file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
+        known, file.last_line = 0, last_message_line(lines, digests)
         if runs or file.older:
-            lines = self._between(file, lines, digests, runs)
+            lines, known = self._between(file, lines, digests, runs)
         else:
             told = self._tell(file, lines, digests)
             if again.any():
                 fresh = itertools.compress(lines.split(b"\n")[:-1], ~again)  # a lone carriage return ends no line
                 told = told[: len(told) - len(lines)] + b"".join(b"%b\n" % one for one in fresh)
             lines = told
-        self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None)
+        self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None, known)
         return lines
 
     def _repeat(self, file: OpenFile, lines: bytes) -> list[Run]:
@@ -137,28 +143,35 @@ class UnknownLines:
         file.limits = []
         return []
 
-    def _pass(self, file: OpenFile, run: Run | None) -> None:
-        """Note that a piece was looked at, which ends with this run."""
+    def _pass(self, file: OpenFile, run: Run | None, known: int = 0) -> None:
+        """Note that a piece was looked at, which ends with this run, and so many bytes that others told."""
         file.run, file.begins = run, False
-        if not file.older:
-            self._files.seen[file.entry.key] = file.seen()
+        if not file.older or known:
+            self._files.seen[file.entry.key] = file.seen(known)
+        if self._files.end == file.entry.key:
+            self._files.untold = tuple(file.never_told)
 
-    def _between(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> bytes:
-        """Return the lines between the runs, but for older ones, which are noted."""
+    def _between(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> tuple[bytes, int]:
+        """Return the lines between the runs, but for older ones, which are noted, and the bytes after the last one.
+
+        These are 0 unless others told what follows it, and the lines of this reader end there.
+        """
         bounds = line_begins(lines)
-        told, at = [], 0
+        told, at, known = [], 0, 0
         for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
             between = lines[bounds[at] : bounds[run.begin]]
             if between and not file.older:
                 told.append(self._tell(file, between, digests[at : run.begin], seam=at > 0))
+                known = len(lines) - int(bounds[run.begin])
             elif between:
                 begin = file.offset - len(lines) + int(bounds[at])
                 file.note(begin, begin + len(between), line_number(between))
             if run.at >= 0:
                 at = run.end
                 continues = run.stretch is self.mine and run.told_end == self.mine.count
+                file.holds_end |= continues
                 file.older = not continues and (file.older or self._is_of_older)
-        return b"".join(told)
+        return b"".join(told), known if file.older else 0
 
     def _tell(self, file: OpenFile, lines: bytes, digests: Digests, *, seam: bool = False) -> bytes:
         """Add lines to those told; returns them behind the torn one of the file before, unless they have it whole.
@@ -172,7 +185,7 @@ class UnknownLines:
             self.mine.append(line_digests(torn))
         if file.begins or file.run or seam or not self.mine.count:
             self.mine.starts.append(self.mine.count)
-        self.has_told = True
+        self.has_told = file.holds_end = True
         self._files.end = file.entry.key
         self._files.begin(file.entry.key)
         self.mine.append(digests)

@@ -1,0 +1,79 @@
+"""Histories of a folder that were found to tell lines twice, or never: last lines, excerpts and copies of one log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.unit.ingest.test_directory import Directory
+
+Steps = list[Callable[[Directory], None]]
+
+
+def _write(count: int) -> Callable[[Directory], None]:
+    return lambda one: one.write(count, 0)
+
+
+def _last(count: int) -> Callable[[Directory], None]:
+    return lambda one: one.give_last_lines(count)
+
+
+def _call(what: str) -> Callable[[Directory], None]:
+    return lambda one: one.call(what, 0)
+
+
+def _poll(limit: int, reads: int) -> Callable[[Directory], None]:
+    return lambda one: one.poll(limit, reads)
+
+
+def _rotate(one: Directory) -> None:
+    one.rotate(truncate=False)
+
+
+def _excerpt(one: Directory) -> None:
+    one.take_excerpt(2)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        pytest.param(
+            [_write(5), _last(2), _call("here"), _write(1), _poll(50, 1)],
+            id="a reader stops between the last lines told and the end of a file that has older ones",
+        ),
+        pytest.param(
+            [_write(3), _last(2), _call("here"), _write(1), _poll(1 << 20, 1)],
+            id="a reader stops at the end of such a file, before it has seen that it is the end",
+        ),
+        pytest.param(
+            [_write(1), _rotate, _write(3), _last(2), _excerpt, _call("here"), _write(1), _poll(50, 1)],
+            id="a reader stops there, with an excerpt and a rotated file beside",
+        ),
+        pytest.param(
+            [_write(1), _rotate, _write(3), _last(2), _call("one"), _write(1), _poll(300, 1000)],
+            id="a file that was not named has older lines, and new ones behind the last line told",
+        ),
+        pytest.param(
+            [_write(3), _last(2), _write(1), _rotate, _call("live"), _poll(1 << 20, 3)],
+            id="the file that a named log was rotated to has older lines and new ones",
+        ),
+        pytest.param(
+            [_write(1), Directory.copy_live, _write(6), _last(1), _excerpt],
+            id="a line told before others stands behind the last line told",
+        ),
+        pytest.param(
+            [_write(17), _last(2), _call("here"), Directory.copy_live, _poll(300, 3)],
+            id="a reader of older lines stops in a piece behind which are lines that others told",
+        ),
+        pytest.param(
+            [_write(6), _last(1), _last(3), Directory.mirror],
+            id="the last line told is followed by lines that were told before it",
+        ),
+    ],
+)
+def test_lines_are_told_once(steps: Steps) -> None:
+    one = Directory()
+    for step in steps:
+        step(one)
+    one.teardown()
