@@ -1,6 +1,6 @@
 # Everything starts from Python 3.11 or later (PYTHON=python3.12 names one) and a JDK 17 or later.
 PYTHON ?= python3
-# Of Kafka, for test-kafka: 3.9, 4.1 or 4.4.
+# Of Kafka, for test-kafka: 3.9, 4.1 or 4.4; with ZooKeeper 2.8, 3.0 or 3.6.
 VERSION ?= 4.1
 BIN := .venv/bin
 # .venv with all that runs, and with the tools of development beside it.
@@ -41,7 +41,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
-.PHONY: nightly test-spark lint format bench bench-full test-properties test-histories
+.PHONY: nightly test-kafka-zookeeper test-spark lint format bench bench-full test-properties test-histories
 .PHONY: count lock audit sbom clean
 
 help: ## this list
@@ -62,15 +62,19 @@ test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka \
-	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)"; \
+	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)" && \
+	  $(MAKE) --no-print-directory test-kafka VERSION=3.6; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
 	-@$(BIN)/python -m pipelines.setup s3
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder --all -m "sampled or nightly"
 
-test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it; make test-all adds rights and both roads); VERSION=3.9, 4.1 or 4.4
+test-kafka: $(READY) ## hwmark beside a real Kafka under faults (Maven fetches it; make test-all adds rights and both roads); VERSION=3.9, 4.1, 4.4; with ZooKeeper 2.8, 3.0, 3.6
 	@$(BIN)/pytest -n 3 --dist loadfile $(KAFKA_TESTS) --kafka=$(VERSION)
+
+test-kafka-zookeeper: $(READY) ## hwmark beside Kafkas with ZooKeeper under faults; ten minutes
+	@for version in 2.8 3.0 3.6; do $(MAKE) --no-print-directory test-kafka VERSION=$$version || exit 1; done
 
 test-kafka-roads: $(READY) ## every fault of a real Kafka as samples and as logs show it; about six minutes
 	@$(BIN)/pytest -s --all tests/realkafka/test_both_roads.py --faults all --kafka=$(VERSION)

@@ -16,11 +16,12 @@ PARTS = (
     ("test-all", 35),
     ("test-wheels", 45),
     ("test-kafka", 15),
+    ("test-kafka-zookeeper", 15),
     ("test-kafka-roads", 20),
     ("test-faults", 130),
     ("test-model", 120),
     ("test-months", 30),
-    ("test-properties", 30),
+    ("test-properties", 20),
     ("test-histories", 35),
     ("test-spark", 15),
 )

@@ -116,6 +116,9 @@ class Cluster:
             broker.properties.write_text(self._properties(broker, settings))
             shutil.copy(broker.properties, broker.logs)  # beside the logs: no line of them says the lag
             broker.logging = stock_logging.configure(kafka, broker.folder, SNIPPETS[broker.node_id])
+        self._format()
+
+    def _format(self) -> None:
         for broker in self.brokers.values():
             self.java(self.jars, ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(broker.properties)])
 

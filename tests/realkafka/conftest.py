@@ -8,20 +8,33 @@ from typing import Any
 
 import pytest
 
-from pipelines.local_kafka.versions import DEFAULT, VERSIONS, Version, version
-from tests.realkafka import verdicts
+from pipelines.local_kafka.versions import DEFAULT, VERSIONS, Version
+from tests.realkafka import verdicts, zookeeper
 from tests.realkafka.faults import FAULTS, SAMPLE
 from tests.realkafka.story import Story, run
 
+HERE = Path(__file__).parent
 KEPT = Path(__file__).parents[2] / "build" / "realkafka"
+KNOWN = {**VERSIONS, **zookeeper.VERSIONS}
+PLAYED_WITH_ZOOKEEPER = ("test_real_kafka.py", "test_harness.py")
+"""The others ask a quorum of controllers, or what brokers of that age do not answer."""
 REPORTS = "realkafka_reports"
 _reports: list[str] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kafka", default=DEFAULT, choices=VERSIONS, help=f"version of Kafka; {DEFAULT} by default")
+    parser.addoption("--kafka", default=DEFAULT, choices=KNOWN, help=f"version of Kafka; {DEFAULT} by default")
     names = f"{', '.join(FAULTS)}; {' and '.join(SAMPLE)} by default"
     parser.addoption("--faults", default=",".join(SAMPLE), help=f"faults of test_both_roads: all, or some of {names}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With ZooKeeper the story alone is played."""
+    if config.getoption("--kafka", DEFAULT) in zookeeper.VERSIONS:
+        skipped = pytest.mark.skip(reason="not played with ZooKeeper")
+        for item in items:
+            if item.path.parent == HERE and item.path.name not in PLAYED_WITH_ZOOKEEPER:
+                item.add_marker(skipped)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -36,7 +49,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest) -> Version:
-    return version(request.config.getoption("--kafka", DEFAULT))
+    return KNOWN[request.config.getoption("--kafka", DEFAULT)]
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import struct
 import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,13 +14,14 @@ from xml.etree import ElementTree
 import pytest
 
 from pipelines.local_kafka import jars, stock_logging
-from pipelines.local_kafka.versions import VERSIONS, Bundle, version
+from pipelines.local_kafka.versions import DEFAULT, VERSIONS, Bundle, version
 from schemas import hw_regressions, isr_changes, telemetry_gaps
 from tests.realkafka import verdicts
 from tests.realkafka.load import Place, Record
 from tests.realkafka.metadata_log import Isr, MetadataLog
 from tests.realkafka.segments import log_end
 from tests.realkafka.story import Story
+from tests.realkafka.zookeeper import ZooKeeperLog
 
 CLICKS: Place = ("clicks", 0)
 LOSS = {
@@ -47,6 +49,7 @@ def story(tables: dict[str, list[dict[str, Any]]], committed: tuple[Isr, ...] = 
         log_ends={CLICKS: (5, 8)},
         beside=SimpleNamespace(rows=lambda path: tables.get(path, [])),
         metadata=SimpleNamespace(isrs=list(committed)),
+        kafka=version(DEFAULT),
     )
     return cast(Story, made)
 
@@ -141,6 +144,30 @@ def test_a_record_that_the_tool_does_not_know_is_an_error(tmp_path: Path) -> Non
     path.write_text("Error at 7, skipping. Unknown metadata id 99\n")
     with pytest.raises(ValueError, match="Unknown metadata id 99"):
         MetadataLog(path)
+
+
+def told(kind: str, leader: int, epoch: int, isr: list[int]) -> str:
+    """A state of clicks-0 as ZooKeeper's tool prints it: each text behind four bytes of its length."""
+    state = json.dumps({"controller_epoch": 1, "leader": leader, "leader_epoch": epoch, "isr": isr})
+    path = "/brokers/topics/clicks/partitions/0/state"
+    return f"{kind}:\0\0\0{chr(len(path))}{path}\0\0\0{chr(len(state))}{state}"
+
+
+def test_each_state_that_zookeeper_got_after_the_first_is_a_partition_epoch(tmp_path: Path) -> None:
+    lines = [
+        (12, "AM", f"multi check:\0\0\0\x11/controller_epoch;{told('create', 1, 0, [1, 2])}"),
+        (1, "AM", told("setData", -1, 1, [1, 2])),
+        (1, "PM", told("setData", 2, 2, [2]) + told("setData", 2, 2, [2, 1])),
+        (1, "PM", told("setData", 3, 3, [3])),
+    ]
+    path = tmp_path / "metadata.txt"
+    printed = [f"1/1/26, {hour}:00:02 {half} UTC session 0x1 cxid 0x1 zxid 0x1 {what}" for hour, half, what in lines]
+    path.write_text("\n".join(printed))
+    log = ZooKeeperLog(path)
+    assert log.isrs == [Isr("clicks", 0, n, isr) for n, isr in ((2, (2,)), (3, (1, 2)), (4, (3,)))]
+    noon = round(datetime(2026, 1, 1, 13, 0, 2, 999_000, tzinfo=UTC).timestamp() * 1000)
+    assert [(e.ts_ms, e.leader, e.unclean) for e in log.elections] == [(noon, 2, False), (noon, 3, True)]
+    assert log.removals == [(noon, 1), (noon, 1), (noon, 2)]
 
 
 def batch(base: int, records: int) -> bytes:

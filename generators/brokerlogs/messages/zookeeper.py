@@ -39,11 +39,11 @@ def _place(controller: ControllerLogState, name: str) -> int:
 def _leader_and_isr(text: str) -> dict[str, Any]:
     """The fields of a printed LeaderAndIsr as columns."""
     fields: dict[str, str] = dict(_STATE.findall(text))
-    members = _ISR.search(text)
+    members, version = _ISR.search(text), fields.get("partitionEpoch") or fields.get("zkVersion")
     return {
         "leader_id": int(fields["leader"]),
         "leader_epoch": int(fields["leaderEpoch"]),
-        "partition_epoch": int(fields.get("partitionEpoch") or fields.get("zkVersion") or -1),
+        "partition_epoch": int(version) if version else None,
         "isr": broker_ids(members[1]) if members else [int(broker) for broker in _MEMBER.findall(text)],
         "unclean": 1 if fields.get("leaderRecoveryState") == "RECOVERING" else None,
     }
@@ -67,13 +67,13 @@ def _elected(controller: ControllerLogState, line: Line, match: re.Match[str], e
 
 def _removed(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     """A replica left the ISR as its broker stopped or failed, which begins a new leader epoch, with or without a
-    leader."""
+    leader. Kafka 3.0 prints no version."""
     controller.epoch = int(match[6])
     fields = {
         "leader_id": int(match[2]),
         "isr": broker_ids(match[3]),
         "leader_epoch": int(match[4]),
-        "partition_epoch": int(match[5]),
+        "partition_epoch": int(match[5]) if match[5] else None,
     }
     _append_change(controller, line, match[1], fields, events)
 
@@ -149,7 +149,7 @@ _PATTERNS: dict[str, tuple[tuple[re.Pattern[str], _Handler], ...]] = {
         (
             re.compile(
                 r"Partition (\S+) state changed to \(Leader:(-?\d+),ISR:([\d,]*)(?:,LeaderRecoveryState:\w+)?,"
-                r"LeaderEpoch:(\d+),ZkVersion:(\d+),ControllerEpoch:(\d+)\)"
+                r"LeaderEpoch:(\d+)(?:,ZkVersion:(\d+))?,ControllerEpoch:(\d+)\)"
             ),
             _removed,
         ),

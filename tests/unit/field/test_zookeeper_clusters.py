@@ -52,6 +52,14 @@ def test_a_loss_is_told_in_the_words_of_kafka_2_3(tmp_path: Path) -> None:
     assert lost(facts_of(write(tmp_path, KAFKA_2_3))) == {"pay-0": (100, 170)}
 
 
+def test_a_leaderless_partition_is_told_in_the_words_of_kafka_3_0(tmp_path: Path) -> None:
+    """Kafka 3.0 prints a removal from the ISR without the version of the state."""
+    removal = KAFKA_2_3["broker-3/state-change.log"].partition("[2026-11-21 03:15")[0].replace(",ZkVersion:2", "")
+    folder = write(tmp_path, {"broker-3/state-change.log": removal})
+    (partition,) = health_of(folder).values()
+    assert (partition["offline"], partition["leader_epoch"], partition["partition_epoch"]) == (True, 2, None)
+
+
 @pytest.mark.parametrize("case", ["30-zk282", "31-zk362"])
 def test_no_isr_change_of_a_cluster_with_zookeeper_lacks_its_cause(case: str, tmp_path: Path) -> None:
     causes = {row["cause"] for row in facts_of(unpack(case, tmp_path)).isr_changes.to_pylist()}
