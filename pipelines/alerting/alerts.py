@@ -75,7 +75,7 @@ def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:
     rows = {
         (c.rule, *(c.facts[name] for name in _WHO)): {
             "rule": c.rule, "ts": c.facts["first"], "ended": None if c.facts["open"] else c.facts["last"],
-            **{name: c.facts[name] for name in (*_WHO, "rank", "missing", "reason")},
+            **{name: c.facts[name] for name in (*_WHO, "rank", "missing", "reason", "lasting")},
         }
         for episode in found
         if episode.conditions[0].rule in _LASTING and any(c.facts["open"] for c in episode.conditions)

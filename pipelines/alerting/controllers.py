@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from pipelines.alerting.conditions import SECOND, Condition, ended_recording
-from pipelines.alerting.lasting import SPELLS
+from pipelines.alerting.lasting import SPELLS, least_of
 from pipelines.alerting.rule import About, AlertRule, Evaluation, LastingSettings
 from pipelines.alerting.state import NOT_KNOWN
 from pipelines.lake.queries import moment, text
@@ -44,6 +44,7 @@ def _conditions(is_so: str) -> Callable[[str, LastingSettings, Evaluation], Iter
             cluster, first, last, open_ = row["cluster"], row["first"], row["last"], row["open"] and not row["over"]
             if row.pop("told") or first + lasting <= last:
                 facts = row | {
+                    "lasting": least_of(lasting, row["lasting"]),
                     "missing": missing_voters(row["reason"]),
                     "unseen": unseen.get(cluster) if open_ else None,
                 }

@@ -87,11 +87,12 @@ PARTS = {
     "backlog": Part(pa.schema([
         _CLUSTER, ("oldest", _TIME), ("judged_once", pa.bool_()), ("limit_s", pa.float64())
     ])),
-    # Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read.
+    # Lasting states of the alerts that fired at an earlier evaluation, and that began before the rows that are read;
+    # `lasting`: the least time (microseconds) after which an evaluator told them.
     "carried": Part(pa.schema([
         *(hw_regressions.ARROW.field(name) for name in PLACE), ("rule", pa.string()), ("replica", pa.int32()),
         ("ts", _TIME), ("rank", pa.int64()), ("missing", pa.list_(pa.int32())), ("reason", pa.string()),
-        ("ended", _TIME),
+        ("ended", _TIME), ("lasting", pa.int64()),
     ])),
     # Clusters that a drain closed, and of which nothing came for a day of the wall clock.
     "ended_recordings": Part(pa.schema([_CLUSTER])),

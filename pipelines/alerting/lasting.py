@@ -41,6 +41,8 @@ _SPELLS = """
     $rule = 'at_risk' AND (coalesce(h.offline, false) OR coalesce(h.under_min_isr, false)) AS worse,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
+), told_before AS (
+  SELECT {who} AS who, p.ts, true AS told, p.lasting FROM carried AS p WHERE rule = $rule AND ended IS NULL
 ), rounds AS (
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), lasted AS (
@@ -57,9 +59,9 @@ SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS f
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
   who.cluster IN (FROM closed) AS closed, judged,
-  EXISTS (FROM carried AS p WHERE p.rule = $rule AND p.ended IS NULL AND {who} = who AND p.ts = lasted.ts) AS told
-FROM lasted LEFT JOIN rounds USING (cluster)
-WHERE wrong AND (ended - ts >= $lasting OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
+  coalesce(told, false) AS told, lasting
+FROM lasted LEFT JOIN rounds USING (cluster) LEFT JOIN told_before USING (who, ts)
+WHERE wrong AND (ended - ts >= least($lasting, lasting) OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
 ORDER BY ALL
 """
 TWICE = 0.75
@@ -187,11 +189,18 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
-            condition = _condition(name, row, min(fires, row["last"]) if row.pop("told") else fires)
+            row["lasting"] = least_of(lasts, row["lasting"])
+            told = row.pop("told") and (row["open"] or row["last"] - row["first"] >= row["lasting"])
+            condition = _condition(name, row, min(fires, row["last"]) if told else fires)
             if condition.fires <= condition.last or condition.waits:
                 yield condition
 
     return conditions
+
+
+def least_of(lasts: int, earlier: int | None) -> int:
+    """Return the least time after which a state was told, that of other evaluators included."""
+    return lasts if earlier is None else min(lasts, earlier)
 
 
 def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:

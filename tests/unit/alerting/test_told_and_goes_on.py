@@ -539,6 +539,37 @@ def test_what_an_evaluator_told_after_less_time_goes_on_with_another(lake, tmp_p
         assert [state for state, *_ in rows_of(lake, rule)] == ["firing"], rule
 
 
+def test_what_an_evaluator_told_after_less_time_was_so_for_another_when_it_is_over(lake, tmp_path):
+    """It was withdrawn, and the other evaluator told its end once more."""
+    sooner = tmp_path / "alerts.toml"
+    sooner.write_text("[under_min_isr]\nfor_s = 60\n[no_controller]\nfor_s = 5\n")
+    put(lake, partition_hw, freeze(0))
+    put(lake, brokers, no_counts("c", 1, ts=at(100), quorum=f"{NO_CONTROLLER} is reached", quorum_since=at(90)))
+    health(lake, 100)
+    evaluate(lake, now=at(100), rules_file=sooner)
+    evaluate(lake, now=at(101))
+    put(lake, partition_hw, freeze(120, "thaw"))
+    well = no_counts("c", 1, ts=at(200), quorum="quorum: 3 voters, 3 caught up", quorum_since=at(110))
+    put(lake, brokers, well, mode="overwrite")
+    health(lake, 200)
+    for seconds in (200, 260):
+        evaluate(lake, now=at(seconds), rules_file=sooner if seconds > 200 else None)
+    for rule in ("under_min_isr", "no_controller"):
+        each = sorted(read_states(Lake(lake)), key=lambda state: state.written_at)
+        assert [(s.state, s.withdrawn) for s in each if s.rule == rule] == [("firing", False), ("resolved", False)], (
+            rule
+        )
+
+
+def test_an_offline_of_one_replica_that_was_shorter_than_any_restart_is_withdrawn(lake):
+    nobody_leads(lake, 500, ar=[1])
+    assert one(lake, 500).firing
+    events(lake, elected(150, 1, 2, 2))
+    put(lake, partition_health, PLACE | {"ar": [1], "isr": [1], "offline": False}, mode="overwrite")
+    clock(lake, 600)
+    assert one(lake, 600).withdrawn
+
+
 def test_a_clock_that_is_a_day_ahead_ends_no_loss_for_good(lake):
     put(lake, hw_regressions, fall(0))
     health(lake, 10)
