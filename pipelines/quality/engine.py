@@ -16,6 +16,7 @@ from great_expectations.exceptions import MetricResolutionError
 from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.execution_engine.pandas_batch_data import PandasBatchData
 from great_expectations.expectations import core
+from great_expectations.validator.metric_configuration import MetricConfiguration
 
 from pipelines.quality.suites import columns_in
 from pipelines.quality.validation import SAMPLES
@@ -89,23 +90,26 @@ class RangeEngine(PandasExecutionEngine):  # type: ignore[misc]
     def _of_rows(self, wanted: list[Any], known: Mapping[Any, Any], configuration: Any) -> dict[Any, Any]:
         """The metrics that are added up over pieces."""
         sums: dict[Any, Any] = {metric.id: 0 if metric.metric_name.endswith(COUNTS) else [] for metric in wanted}
+        lists: dict[Any, pa.Table] = {}
         failing = wanted
         try:
             for piece in self._pieces():
                 here = {key: value for key, value in known.items() if value is not LATER}
                 for metric in wanted:
                     failing = [metric]
-                    found = self._of_piece(metric, here, configuration)
+                    found = self._of_piece(_of_all(metric, len(piece)), here, configuration)
                     if metric.metric_name.endswith(".unexpected_index_list"):
                         columns = dict.fromkeys([*self.rows.sample, *columns_in(metric.metric_domain_kwargs)])
-                        found = piece.select([*columns]).take(found[:SAMPLES]).to_pylist() if found else []
+                        if found:
+                            lists[metric.id] = _first(piece.select([*columns]).take(found), lists.get(metric.id))
+                        continue
                     both = sums[metric.id] + found
                     sums[metric.id] = both[:SAMPLES] if isinstance(both, list) else both
                 failing = wanted
         # The library passes over an error of another kind, or about a metric that it did not ask for, without a word.
         except Exception as error:
             raise MetricResolutionError(str(error), failing) from error
-        return sums
+        return sums | {key: rows.to_pylist() for key, rows in lists.items()}
 
     def _of_piece(self, metric: Any, here: dict[Any, Any], configuration: Any) -> Any:
         """A metric of the piece that is the batch, as the library computes it, its dependencies first."""
@@ -205,6 +209,27 @@ def judging(rows: Rows, columns: Sequence[str]) -> Iterator[Any]:
     finally:
         PandasDatasource.execution_engine_override = None
         del RangeEngine.rows
+
+
+def _of_all(metric: Any, rows: int) -> Any:
+    """The metric for all unexpected rows of a piece with so many, if it lists only the first."""
+    if not metric.metric_name.endswith(".unexpected_index_list"):
+        return metric
+    asked = {**metric.metric_value_kwargs["result_format"], "partial_unexpected_count": rows}
+    whole = MetricConfiguration(
+        metric.metric_name, metric.metric_domain_kwargs, {**metric.metric_value_kwargs, "result_format": asked}
+    )
+    whole.metric_dependencies = metric.metric_dependencies
+    return whole
+
+
+def _first(rows: pa.Table, others: pa.Table | None) -> pa.Table:
+    """Return the first SAMPLES of these rows by their values: a table has no order, and a rebuild another one."""
+    import pyarrow as pa
+
+    both = rows if others is None else pa.concat_tables([others, rows])
+    by = [(column.name, "ascending") for column in both.schema if not pa.types.is_nested(column.type)]
+    return (both.sort_by(by) if by else both).slice(0, SAMPLES)
 
 
 def _quoted(column: str) -> str:

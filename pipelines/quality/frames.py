@@ -45,8 +45,6 @@ def _outside(replicas: str) -> str:
 
 AS_IT_IS = Frame("SELECT * FROM new_rows")
 """The new rows."""
-IN_ORDER = Frame("SELECT * FROM new_rows ORDER BY cluster, ts, source_id, series, seq_from")
-"""The new rows of telemetry_gaps, so that those shown of the same rows are the same."""
 EVENTS = Frame(f"SELECT *, {_outside('replicas')} FROM new_rows")
 """isr_outside_ar: members of the ISR that are not assigned."""
 HEALTH = Frame(f"SELECT *, {_outside('ar')}, hw - leader_leo AS hw_above_leo FROM new_rows")
@@ -55,7 +53,7 @@ VERDICTS = Frame("""
 SELECT * FROM (
   SELECT * FROM new_rows
   QUALIFY row_number() OVER (PARTITION BY cluster, regression_id ORDER BY revision DESC NULLS LAST) = 1
-) WHERE severity = 'critical' ORDER BY cluster, topic, partition, ts, regression_id""")
+) WHERE severity = 'critical'""")
 """The last revision of each new verdict of critical severity: a loss that is only possible is for the alerts."""
 
 # Of a term and of one instant the lower HW is taken to be the earlier: rows of a table have no order. A report left
