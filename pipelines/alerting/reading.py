@@ -211,9 +211,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
     ops = {name for name, table in declared().items() if table.path.startswith("ops/") and lake.has_table(table)}
+    missing = {declared()[name].path: microseconds(now) for name in before.ops if name not in ops}
     after = replace(
         before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread,
-        ops=sorted({*before.ops, *ops}),
+        ops=sorted({*before.ops, *ops}), missing={**before.missing, **missing},
     )  # fmt: skip
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)

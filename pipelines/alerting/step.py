@@ -28,7 +28,8 @@ class Step:
     it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
     to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
     `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
-    fire yet. `unread`: by table path, since when the table cannot be read.
+    fire yet. `unread`: by table path, since when the table cannot be read. `ops`: the tables of `ops` that were seen,
+    `missing`: by path of one when it was missing last.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -40,6 +41,7 @@ class Step:
     waits: Sequence[Wait] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
     ops: Sequence[str] = ()
+    missing: Mapping[str, int] = field(default_factory=dict)
 
 
 def last_step(lake: Lake) -> Step:

@@ -12,13 +12,15 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
 from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import NEVER, handled_sources
 from pipelines.alerting.step import last_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake, declared
-from pipelines.lake.queries import presents
+from pipelines.lake.queries import microseconds, moment, presents
 from pipelines.lake.records import damaged_records
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
@@ -33,6 +35,7 @@ from pipelines.streaming.source.unread import bronze_of
 from pipelines.streaming.tables import CHANGES, TABLES
 from pipelines.verdict.judged import restore
 from pipelines.verdict.sources import reports
+from pipelines.verdict.words import clock
 from schemas import quality_results, replication_events
 
 if TYPE_CHECKING:
@@ -180,10 +183,11 @@ class _Run:
 
     def damage(self) -> Iterator[Result]:
         """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
-        and that is missing, whole or in part, and for each damaged record."""
+        and that is missing, whole or in part, or was made anew since, and for each damaged record."""
+        step = last_step(self.lake)
         of_job = [name for name in TABLES if name != CHANGES]  # which the next run makes where an earlier version was
         made = ("replication_events", *of_job) if self.has_reconstruction else ()
-        for table in map(declared, (*made, *last_step(self.lake).ops)):
+        for table in map(declared, (*made, *step.ops)):
             try:
                 there = self.lake.has_table(table)
                 why = self.lake.missing_files(table) if there else "is missing"
@@ -192,12 +196,20 @@ class _Run:
             if why is not None:
                 words = restore(f"{table.path} {why}")
                 yield Result("lake", "table_is_there", table.path, None, None, False, words)
+            elif (at := step.missing.get(table.path)) is not None and not self._is_said_to_be_missing(table, at):
+                words = f"{table.path} was missing at {clock(moment(at))} and was made anew: what it held is gone"
+                yield Result("lake", "table_is_there", table.path, None, None, False, words, judged=str(at))
         interval(self.lake)  # the others were read by now
         for path, reason in sorted(damaged_records(self.lake).items()):
             words = f"{path} is damaged ({reason})"
             anew = path == INTERVAL or not path.startswith(f"{FOLDER}/")
             words = f"{words}: who writes it does so anew" if anew else restore(words)
             yield Result("lake", "record_is_whole", path, None, None, False, words)
+
+    def _is_said_to_be_missing(self, table: Table, at: int) -> bool:
+        """Whether an earlier check said that a table was missing at a moment (microseconds), or is since."""
+        rows = self.results.filter((pc.field("table") == table.path) & (pc.field("expectation") == "table_is_there"))
+        return any(row["judged"] == str(at) or microseconds(row["run_ts"]) >= at for row in rows.to_pylist())
 
     @cached_property
     def has_reconstruction(self) -> bool:

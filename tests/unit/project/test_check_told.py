@@ -382,16 +382,20 @@ def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lak
     assert (status, "FIRING critical loss" in text, "names column x" in text) == (3, True, True)
 
 
+@pytest.mark.parametrize("beside", [False, True], ids=["a check finds it", "another evaluation made it anew"])
 @pytest.mark.parametrize("name", ["alerts", "incidents", "quality_results"])
-def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, monkeypatch):
+def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, beside, monkeypatch):
     monkeypatch.setattr("pipelines.quality.check.standard_suites", list)
     write(lake, "hw_regressions", loss(ts=at(30)))
     assert told(60, ALERT)[0] == 3
     assert "table_is_there" not in told(80, CHECK)[1]
     shutil.rmtree(f"{lake}/ops/{name}")
+    for seconds in (85, 86) if beside else ():
+        evaluate(lake, now=at(seconds))
     status, text = told(90, CHECK)
     assert (status, f"FAILED ops/{name} table_is_there" in text) == (4, True)
-    assert "FAILED" not in told(100, CHECK)[1], "it was made anew, and that was told"
+    for seconds in (100, 110):
+        assert "FAILED" not in told(seconds, CHECK)[1], "it was made anew, and that was told"
 
 
 def test_a_record_that_is_damaged_is_said_once(lake, told, caplog):
