@@ -201,9 +201,11 @@ class FileChoice:
             if not is_open and end in given and (torn or end.live or not is_whole(end, seen)):
                 yield end, False
             if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
-                yield from ((entry, False) for entry in entries[at + 1 :] if entry in given and self._is_unknown(entry))
-                taken = {reader.reading for reader in self.older_readers}
-                older = (entry for entry in entries[:at] if entry.offered and entry.key not in taken)
+                readers = self.older_readers
+                taken = {entry.key for entry in entries if any(reader.follows(entry) for reader in readers)}
+                free = {entry.key for entry in given} - taken
+                yield from ((entry, False) for entry in entries[at + 1 :] if entry.key in free and self._is_unknown(entry))
+                older = (entry for entry in entries[:at] if entry.offered and entry.key in free)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))
         elif self.end is not None:
             to_come = {one[:2] for one in (self._only or ())[self.begun :]}

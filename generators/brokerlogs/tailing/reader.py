@@ -87,6 +87,11 @@ class SeriesReader:
         """The file that this reader follows as the file grows; None if it was not found in the last listing."""
         return self._files.end if self._files.located else None
 
+    def follows(self, entry: Entry) -> bool:
+        """Whether this reader follows a file, or will once it has listed the files."""
+        seen = self._files.seen.get(entry.key) if entry.key == self._files.end else None
+        return seen is not None and (self._files.located or holds(entry, seen, LogBytes(entry.path)))
+
     def take_unread(self) -> list[str]:
         """Why files are left for later, each once."""
         return self._files.failures.take()

@@ -279,6 +279,9 @@ class Directory(RuleBasedStateMachine):
         self.has_order = False
         lines = sorted(self.told, key=lambda line: int(line.split()[1]))[::step]
         (self.folder / f"{LIVE}-20240101").write_bytes(b"".join(line + b"\n" for line in lines))
+        there = {line for path in self._files() for line in _content(path).splitlines()}
+        numbers = {int(line.split()[1]) for line in there.union(self.told) if line.endswith(b" .")}
+        self.gone_before |= {*range(self.written - bool(self.torn))} - numbers  # it may be all that a log had
 
     def _rotated(self) -> list[Path]:
         return sorted(path for path in self.folder.iterdir() if path.name != LIVE and "-" not in path.name)

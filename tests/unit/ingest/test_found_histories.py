@@ -19,6 +19,10 @@ def _last(count: int) -> Callable[[Directory], None]:
     return lambda one: one.give_last_lines(count)
 
 
+def _set_clock_back(one: Directory) -> None:
+    one.write(1, 3_600_000)
+
+
 def _call(what: str) -> Callable[[Directory], None]:
     return lambda one: one.call(what, 0)
 
@@ -69,6 +73,12 @@ def _excerpt(one: Directory) -> None:
         pytest.param(
             [_write(6), _last(1), _last(3), Directory.mirror],
             id="the last line told is followed by lines that were told before it",
+        ),
+        pytest.param(
+            [_call("both"), _write(1), Directory.mirror, _poll(1 << 20, 3)]
+            + [_write(1), _poll(50, 1), _write(1), _poll(300, 1000), _rotate, _set_clock_back, _poll(300, 1000)]
+            + [_write(1), _poll(50, 1000)],
+            id="a log that is followed by a reader of older lines comes after the file with the last line told",
         ),
     ],
 )
