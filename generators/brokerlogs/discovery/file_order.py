@@ -32,7 +32,7 @@ def oldest_first(
     """Return the positions of `names`, the oldest file first; `last` returns the first time of the live file.
 
     The least number is the newest file (log4j 1, logrotate) or the oldest one (log4j2 with fileIndex=max). The order
-    in which first times rise more often is taken, so that one clock that was set back does not decide. Files are
+    in which first times fall less often is taken, so that one clock that was set back does not decide. Files are
     sorted by first time if their names cannot be compared.
     """
     positions = range(len(names))
@@ -48,4 +48,4 @@ def oldest_first(
 
 
 def _rises(times: Sequence[float]) -> int:
-    return sum(before < after for before, after in pairwise(times))
+    return sum(before <= after for before, after in pairwise(times))

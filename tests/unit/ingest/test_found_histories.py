@@ -19,6 +19,10 @@ def _last(count: int) -> Callable[[Directory], None]:
     return lambda one: one.give_last_lines(count)
 
 
+def _number_upwards(one: Directory) -> None:
+    one.begin(rising=True)
+
+
 def _set_clock_back(one: Directory) -> None:
     one.write(1, 3_600_000)
 
@@ -79,6 +83,10 @@ def _excerpt(one: Directory) -> None:
             + [_write(1), _poll(50, 1), _write(1), _poll(300, 1000), _rotate, _set_clock_back, _poll(300, 1000)]
             + [_write(1), _poll(50, 1000)],
             id="a log that is followed by a reader of older lines comes after the file with the last line told",
+        ),
+        pytest.param(
+            [_number_upwards, _write(1), _rotate, _write(1), _rotate, lambda one: one.write_torn(14)],
+            id="the live file begins with the moment with which the last rotated one does",
         ),
     ],
 )
