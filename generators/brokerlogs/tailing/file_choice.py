@@ -202,9 +202,13 @@ class FileChoice:
                 yield end, False
             if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
                 readers = self.older_readers
-                taken = {entry.key for entry in entries if any(reader.follows(entry) for reader in readers)}
+                taken = {
+                    entry.key for entry in (entries if readers else ()) if any(one.follows(entry) for one in readers)
+                }
                 free = {entry.key for entry in given} - taken
-                yield from ((entry, False) for entry in entries[at + 1 :] if entry.key in free and self._is_unknown(entry))
+                yield from (
+                    (entry, False) for entry in entries[at + 1 :] if entry.key in free and self._is_unknown(entry)
+                )
                 older = (entry for entry in entries[:at] if entry.offered and entry.key in free)
                 yield from ((entry, True) for entry in older if self._is_unknown(entry))
         elif self.end is not None:
