@@ -79,9 +79,10 @@ def _excerpt(one: Directory) -> None:
             id="the last line told is followed by lines that were told before it",
         ),
         pytest.param(
-            [_call("both"), _write(1), Directory.mirror, _poll(1 << 20, 3)]
-            + [_write(1), _poll(50, 1), _write(1), _poll(300, 1000), _rotate, _set_clock_back, _poll(300, 1000)]
-            + [_write(1), _poll(50, 1000)],
+            [
+                *(_call("both"), _write(1), Directory.mirror, _poll(1 << 20, 3), _write(1), _poll(50, 1)),
+                *(_write(1), _poll(300, 1000), _rotate, _set_clock_back, _poll(300, 1000), _write(1), _poll(50, 1000)),
+            ],
             id="a log that is followed by a reader of older lines comes after the file with the last line told",
         ),
         pytest.param(
