@@ -19,6 +19,7 @@ from pipelines.replication.partition.topic_history import TopicHistory
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US, TopicIdentity
 
 VERSION = 5
+KEPT_RESTORATIONS = 2
 MOST_DECISIONS_AT_ONCE = 16
 """The most decisions in a row of which none is due later than the one before: an adopted topic brings its rows
 along."""
@@ -61,9 +62,11 @@ class PartitionHistory(Persisted):
         if event.ts > self.now:
             self.now = event.ts
         if event.event_type == "sample":  # entries of checkpoints outlive their topic: they are no sign of a new one
-            topic = next((t for t in self.topics if t.registration.topic_id == event.topic_id), None)
+            topic = next((t for t in reversed(self.topics) if t.registration.topic_id == event.topic_id), None)
         else:
             topic = self._own_topic(event, lookup)
+        if topic is not None and (topic.restored_at or topic.goes_back(event)):
+            topic = self._own_lineage(topic, event, lookup)
         if topic is not None:
             topic.apply(event, lookup)
             self._gather(topic)
@@ -77,6 +80,32 @@ class PartitionHistory(Persisted):
                 self._recreate(event, lookup)
             topic = None if belongs is False else self.topics[-1]
         return topic
+
+    def _own_lineage(self, topic: TopicHistory, event: PartitionEvent, lookup: TermLookup) -> TopicHistory:
+        """The stretch of a topic's history that an event is of: one ends where leader epochs begin again below."""
+        place = next(k for k, one in enumerate(self.topics) if one is topic)
+        newest = place
+        while topic.restored_at and event.broker_id not in topic.terms.positions:
+            before = self.topics[place - 1]
+            if not before.is_before_restoration(event, topic.restored_at):
+                break
+            topic, place = before, place - 1
+        if not topic.goes_back(event):
+            topic.now = max(topic.now, self.now)
+            return topic
+        if place < newest:
+            topic.leave(event, lookup)
+            after = self.topics[place + 1]
+            after.restored_at = min(after.restored_at, event.ts)
+            return after
+        after = topic.restore(event, lookup)
+        self.topics.insert(place + 1, after)
+        self._gather(topic)
+        restored = [k for k, one in enumerate(self.topics) if one.restored_at]
+        if len(restored) > KEPT_RESTORATIONS:
+            self.topics[restored[0]].restored_at = 0
+            del self.topics[restored[0] - 1]
+        return after
 
     def settle(self, upto: int, lookup: TermLookup) -> int | None:
         """Takes the decisions due before `upto`; returns when the next one is due."""
@@ -138,14 +167,19 @@ class PartitionHistory(Persisted):
         """The deleted topic of this id, while it is not closed."""
         if topic_id is None:
             return None
-        return next((t for t in self.topics[:-1] if t.registration.topic_id == topic_id), None)
+        if topic_id == self.registration.topic_id:
+            return None
+        return next((t for t in reversed(self.topics[:-1]) if t.registration.topic_id == topic_id), None)
 
     def _recreate(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """Begins the history of a new topic in the place of the present one."""
         old, new = self.topics[-1], self._new_topic()
         waiting = self.identity.adopt(event, old.registration.topic_id)
         new.begin_after(old, event, lookup)
-        old.isr.deleted, old.closes_at = True, event.ts + CONFIRMATION_US
+        for one, after in zip(reversed(self.topics), [None, *reversed(self.topics)], strict=False):
+            if after is not None and not after.restored_at:
+                break
+            one.isr.deleted, one.closes_at = True, event.ts + CONFIRMATION_US
         self.topics.append(new)
         for candidate in waiting:
             new.apply(candidate, lookup)
@@ -156,12 +190,15 @@ class PartitionHistory(Persisted):
         adopted = self.identity.adopted(at)
         if adopted is not None:
             return self._recreate(adopted, lookup)
-        for topic in list(self.topics):
-            if topic.closes_at is not None and topic.closes_at <= at:
-                topic.decide(NEVER, at, lookup)
-                self.topics.remove(topic)
-            elif (topic.due() or NEVER) <= at:
-                topic.decide(at, at, lookup)
+        for topic, after in zip(list(self.topics), [*self.topics[1:], None], strict=True):
+            closed = topic.closes_at is not None and topic.closes_at <= at
+            decided = closed or (topic.due() or NEVER) <= at
+            if decided:
+                topic.decide(NEVER if closed else at, at, lookup)
+            if decided and after is not None and after.restored_at:
+                after.follow_on(topic, at, lookup)
+            if closed:
+                self.topics = [one for one in self.topics if one is not topic]
             self._gather(topic)
         return None
 

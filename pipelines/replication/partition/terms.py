@@ -427,15 +427,15 @@ class Terms(Persisted):
         self.differing = self.differing or term.differs_from
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
 
-    def begin_lineage(self, after: CommittedMark) -> None:
-        """The leader epochs begin again below: what was known of earlier ones is what came before, `after` at its end.
-
-        Terms that are announced and have not begun are of the new ones.
-        """
-        begun = [t for t in self.terms if t.start_ts is not None]
-        self.folded_term = begun[-1] if begun else self.folded_term
-        self.terms = [t for t in self.terms if t.start_ts is None]
-        for term in self.terms:
-            term.published, term.revision = None, 0
-        self.base, self.positions, self.since, self.pending_hws = after, {}, {}, []
-        self.lineage += 1
+    def begin_lineage(self, at: int, grace_us: int) -> Terms:
+        """The terms that follow on as leader epochs begin again below. The controller tells of an election before its
+        leader does."""
+        later = [t for t in self.terms if t.ts > (at if t.start_ts is not None else at - grace_us)]
+        self.terms = [t for t in self.terms if t not in later]
+        positions = {broker: position for broker, position in self.positions.items() if position.ts > at}
+        self.positions = {b: position for b, position in self.positions.items() if b not in positions}
+        known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
+        return replace(
+            self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
+            pending_hws=[], lineage=self.lineage + 1, **known,
+        )  # fmt: skip

@@ -10,7 +10,6 @@ from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition import decisions
 from pipelines.replication.partition.commitment import provisional
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
-from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.stored_high_watermarks import (
@@ -41,9 +40,6 @@ class TopicHistory(TopicState):
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
-        if event.event_type in ("leader", "follower") and not event.watched:
-            if self.terms.goes_back(event) or self.isr.goes_back(event):
-                self._begin_lineage(event, lookup)
         if event.log_start is not None and event.event_type not in ("leader", "truncate"):
             self.terms.log_start = max(self.terms.log_start, event.log_start)
         if event.event_type == "leader":
@@ -103,15 +99,54 @@ class TopicHistory(TopicState):
         verdict = Verdict("topic_recreated", "proven", evidence, before, last.offset, event.hw, event.leo)
         self.publish(verdict, "recreated", event.ts, event.level)
 
-    def _begin_lineage(self, event: PartitionEvent, lookup: TermLookup) -> None:
-        """Leader epochs go back: all that was told so far came before, whatever its epochs, and is decided now."""
+    def goes_back(self, event: PartitionEvent) -> bool:
+        """Whether an event shows that leader epochs began again below."""
+        if event.event_type not in ("leader", "follower") or event.watched:
+            return False
+        return self.terms.goes_back(event) or self.isr.goes_back(event)
+
+    def is_before_restoration(self, event: PartitionEvent, restored_at: int) -> bool:
+        """Whether an event that comes late is of before leader epochs began again below: its broker has not begun in
+        those. Of a node that never led or followed before its clock alone tells."""
+        grace_us = 0 if event.broker_id in self.terms.positions else CONFIRMATION_US
+        return event.ts < restored_at - grace_us
+
+    def leave(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """A broker begins below its last leader epoch: what it stored is of a term before that."""
+        self.now = max(self.now, event.ts)
         self._attribute_stored_hw(event, lookup)
+
+    def restore(self, event: PartitionEvent, lookup: TermLookup) -> TopicHistory:
+        """The history that follows on as leader epochs begin again below: all that was told came before, whatever its
+        epochs, and is decided now; what comes late of it is judged again."""
+        self.leave(event, lookup)
         self.decide(NEVER, event.ts, lookup)
-        _, marks = judge(self.terms, event.ts, lookup, all_over=True)
-        self.terms.begin_lineage((marks or [self.terms.base])[-1])
-        self.isr = IsrHistory()
+        after = TopicHistory(self.cluster, self.topic, self.partition, closes_at=self.closes_at, now=self.now)
+        later = [*self.terms.terms]
+        after.terms, after.restored_at = self.terms.begin_lineage(event.ts, CONFIRMATION_US), event.ts
+        for term in [t for t in later if t not in self.terms.terms]:
+            self.publish_term(term, None)
+        for term in self.terms.terms:
+            term.keep_summary(event.ts, lookup)
         known = self.registration
-        self.registration = PartitionRegistration(topic_id=known.topic_id, replicas=known.replicas)
+        after.registration = PartitionRegistration(topic_id=known.topic_id, replicas=known.replicas)
+        after.follow_on(self, event.ts, lookup)
+        return after
+
+    def follow_on(self, before: TopicHistory, as_of: int, lookup: TermLookup) -> None:
+        """Takes Hmax, and the last term, from before leader epochs began again below, until its own first is folded."""
+        _, marks = judge(before.terms, as_of, lookup, all_over=True)
+        for term in before.terms.terms:
+            if not term.due:
+                term.keep_summary(as_of, lookup)
+        known = self.terms.base, self.terms.folded_term
+        begun = [t for t in before.terms.terms if t.start_ts is not None]
+        if self.terms.newest_folded is not None:
+            return
+        self.terms.base = (marks or [before.terms.base])[-1]
+        self.terms.folded_term = replace(begun[-1]) if begun else before.terms.folded_term
+        if known != (self.terms.base, self.terms.folded_term):
+            self.judge_again_at = self.decision_time()
 
     def _leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
         if event.watched:

@@ -42,6 +42,8 @@ class TopicState(Persisted):
     """Rows of silver/hw_regressions."""
     provisional: list[tuple[int, PartitionEvent]] = field(default_factory=list)
     """Events that only a controller reports, and when each counts unless another broker refutes it."""
+    restored_at: int = 0
+    """When leader epochs began again below, as a snapshot was restored: the topic in the place before is of before."""
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""

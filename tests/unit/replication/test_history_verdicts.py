@@ -169,6 +169,22 @@ def test_leader_epochs_that_go_back_in_one_source_break_the_lineage(epochs):
     assert rows[-1]["regression_id"].endswith("term-3.0-1")
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_what_is_told_late_of_before_a_restoration_is_judged_with_the_terms_of_before(late):
+    """Broker 2 led epoch 5 up to HW 1000; its log comes when broker 1 has long gone back to epoch 3, from 100."""
+    before = log("b1", leader(1000, 1, 1, 0, 0, (1, 2)), follower(50_010, 1, 5, 500, 500, 2))
+    back = log("b1", leader(90_000, 1, 3, 100, 100, (1,), partition_epoch=4))
+    led = log("b2", follower(1010, 2, 1, 0, 0, 1), leader(50_000, 2, 5, 500, 500, (1, 2), partition_epoch=9))
+    events = [*before, *back, *led] if late else [before[0], *led, before[1], *back]
+    lookup = FakeLookup({(1, 1000): summary(500), (2, 50_000): summary(1000)})
+    losses = [
+        (r["leader_epoch"], r["lost_from"], r["lost_to"])
+        for r in regressions(events, lookup)
+        if r["severity"] == "critical"
+    ]
+    assert losses == [(3, 100, 1000)]
+
+
 def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
     """The quorum alone was restored: 2 leads an earlier epoch from above the last HW that the leader before told."""
     events = [
