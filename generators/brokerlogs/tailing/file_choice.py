@@ -198,7 +198,8 @@ class FileChoice:
             seen = self.seen[end.key]
             is_open = file is not None and file.entry.key == end.key
             torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
-            if not is_open and end in given and (torn or end.live or not is_whole(end, seen)):
+            has_more = end in given and (torn or end.live or not is_whole(end, seen))
+            if not is_open and (has_more or self.untold):
                 yield end, False
             if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
                 readers = self.older_readers

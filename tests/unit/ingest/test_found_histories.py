@@ -55,6 +55,10 @@ def _excerpt(one: Directory) -> None:
             id="a reader stops at the end of such a file, before it has seen that it is the end",
         ),
         pytest.param(
+            [_write(6), _last(2), _write(1), _rotate, _call("here"), _poll(1 << 20, 1)],
+            id="a reader stops at the end of such a file, which was rotated",
+        ),
+        pytest.param(
             [_write(1), _rotate, _write(3), _last(2), _excerpt, _call("here"), _write(1), _poll(50, 1)],
             id="a reader stops there, with an excerpt and a rotated file beside",
         ),
