@@ -161,6 +161,6 @@ def _unless_excluded(
     if told is False and (later := next_look(term.ts, as_of)) is not None:
         topic.judge_again_at = min(later, topic.judge_again_at or later)
     if missing:
-        warns = may_be_unclean(term, topic.isr)
+        warns = may_be_unclean(topic.terms, term, topic.isr)
         verdict = loss_not_excluded(term, earlier[-1] if earlier else None, before, missing, warns=warns)
     return verdict, True

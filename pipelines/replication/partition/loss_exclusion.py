@@ -76,9 +76,14 @@ def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermL
     return [] if always else [f"an answer of broker {term.broker_id} in every round before"]
 
 
-def may_be_unclean(term: Term, isr: IsrHistory) -> bool:
-    """Whether the leader of a term was elected from outside the ISR, or nobody told that it was not."""
-    return term.ordinal == 0 and term.unclean is not False and bool(_missing_of_election(term, isr))
+def may_be_unclean(terms: Terms, term: Term, isr: IsrHistory) -> bool:
+    """Whether the leader of a term was elected from outside the ISR, or nobody told that it was not: neither who was in
+    it, nor of every election before."""
+    if term.ordinal > 0 or term.unclean is False:
+        return False
+    before = isr.before_epoch(term.epoch)
+    told = [t.epoch for t in terms.before(term)] + [before.leader_epoch or 0 if before is not None else 0]
+    return term.epoch > max(told) + 1 or bool(_missing_of_election(term, isr))
 
 
 def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:

@@ -46,6 +46,14 @@ def test_an_election_that_may_have_been_unclean_warns(unclean, severity):
     assert (row["class"], row["severity"]) == ("loss_not_excluded", severity)
 
 
+@pytest.mark.parametrize(("epoch", "severity"), [(1, "info"), (2, "warning")])
+def test_an_election_behind_one_that_nobody_told_warns(epoch, severity):
+    """Two elections while a watcher stood still: who was in the ISR before the second one is not known."""
+    events = [START, leader(5000, 2, epoch, 200, 200, (1, 2))]
+    (row,) = regressions(events, FakeLookup(BLIND, {2: KILLED}))
+    assert (row["class"], row["severity"]) == ("loss_not_excluded", severity)
+
+
 def test_the_first_start_seen_is_where_the_history_begins():
     assert verdicts([leader(0, 1, 5, 100, 90, (1, 2))]) == []
 
@@ -214,8 +222,8 @@ def test_a_lost_log_directory_counts_though_the_controllers_clock_is_ahead():
     ahead = [(6000, "log_dir_offline", 7), (8000, "started", 8)]
     events = [START, follower(4100, 1, 1, 0, 0, -1), leader(4200, 1, 2, 0, 0, (1,), partition_epoch=2)]
     later = isr(20_000, 1, (1, 2), 3, leader_id=1, leader_epoch=2)
-    lost = not_excluded("the log directories of broker 1")
-    assert verdicts([*events, later], states={1: [*first, *ahead]}) == lost
+    ((_, _, missing),) = verdicts([*events, later], states={1: [*first, *ahead]})
+    assert missing == ["an upper bound of the HW before", "the log directories of broker 1"]
     assert verdicts([*events, later], states={1: [*first, ahead[1]]}) == []
     known = history_of(events, FakeLookup(BLIND, {1: [(-1, "started", 7), (3900, "started", 8), *first[1:]]}))
     assert known.due() is None
