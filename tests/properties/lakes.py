@@ -43,12 +43,20 @@ class Cluster:
         logs = [Source(f"broker-{b}/replication.log", cluster=name) for b in BROKERS] if logged else []
         self.logs = dict(zip(BROKERS, logs, strict=False))
         self.watcher = {b: Watched(b, cluster=name) for b in BROKERS} if watched else {}
+        self.earlier: dict[int, Source] = {}
+        """By broker an incarnation of its log that goes on beside the one that followed it."""
         self.controller = controller(cluster=name)
         self.partitions = [Partition("clicks", 0), Partition("clicks", 1, leader=2), Partition("orders", 0, leader=3)]
 
     @property
     def sources(self) -> list[Source]:
-        return [*self.logs.values(), *self.watcher.values(), self.controller]
+        return [*self.logs.values(), *self.earlier.values(), *self.watcher.values(), self.controller]
+
+    def incarnate(self, broker: int) -> Source:
+        """The next incarnation of a broker's log, in place of the last one."""
+        epochs = [log.common["source_epoch"] for log in (self.logs[broker], self.earlier.pop(broker, None)) if log]
+        self.logs[broker] = Source(f"broker-{broker}/replication.log", max(epochs) + 1, cluster=self.name)
+        return self.logs[broker]
 
 
 class Lake:
@@ -271,17 +279,31 @@ class Lake:
 
     def restart_source(self) -> None:
         """A writer that lost its position comes back as another incarnation."""
-        cluster = self.cluster
-        if cluster.logs:
+        if self.cluster.logs:
+            self.cluster.incarnate(self.random.choice(BROKERS))
+
+    def begin_copy(self) -> None:
+        """A second writer tells the last rows of a log once more, as a later incarnation; the first goes on."""
+        if self.cluster.logs:
             broker = self.random.choice(BROKERS)
-            old = cluster.logs[broker]
-            cluster.logs[broker] = Source(
-                f"broker-{broker}/replication.log", old.common["source_epoch"] + 1, cluster=cluster.name
-            )
+            old = self.cluster.logs[broker]
+            new = self.cluster.incarnate(broker)
+            self.cluster.earlier[broker] = old
+            told = [row for row in self.rows[-20:] if all(row[name] == old.common[name] for name in IDENTITY)]
+            for row in told[-self.random.randint(1, 5) :] if self.random.random() < 0.7 else ():
+                new.rows.append(row | new.number(row) | new.common)
+
+    def swap_writers(self) -> None:
+        """Of two writers of one log the other one tells what comes next."""
+        logs, earlier = self.cluster.logs, self.cluster.earlier
+        for broker in [broker for broker in earlier if self.random.random() < 0.7]:
+            logs[broker], earlier[broker] = earlier[broker], logs[broker]
 
     def silence(self) -> None:
-        """Nobody tells anything for more than a minute."""
+        """Nobody tells anything for a while; a writer beside another of its log has ended then."""
         self.ms += self.random.choice((20_000, 70_000, 400_000))
+        for cluster in self.clusters:
+            cluster.earlier.clear()
 
     def close(self) -> None:
         """`hwmark run --drain`: a closing row of each cluster, of which some are of an earlier version."""
@@ -305,6 +327,7 @@ def _numbered(row: Row) -> bool:
     return usable and row["partition"] >= -1 and abs(row["ts"] / 1000 - BASE_MS) < 10_000_000
 
 
+IDENTITY = "cluster", "source_id", "source_epoch"
 OFFSETS, IDS, SETS = (-1, 0, 3, 5, 8), (-1, 0, 1, 2, 3, 7), (None, [], [1], [1, 2], [2, 3, 1], [3, 7])
 VALUES: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("leo", "leader_leo", "hw", "log_start", "hw_before"), OFFSETS),
@@ -348,6 +371,7 @@ _OFTEN = [
     Lake.resume, *[Lake.lose] * 2,
 ]  # fmt: skip
 WRONG = [*[Lake.anything] * 4, *[Lake.spoil] * 3, *[Lake.repeat] * 2, *[Lake.contradict] * 2, Lake.restart_source]
+WRONG += [Lake.begin_copy, *[Lake.swap_writers] * 2]
 ACTIONS = [*_OFTEN, *WRONG, Lake.close, Lake.silence]
 
 

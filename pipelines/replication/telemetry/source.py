@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msgspec import Struct, field
@@ -39,7 +40,7 @@ class Source(Struct):
     open_since: int | None = None
     """The largest time that any other source had told when that stretch came."""
     superseded: bool = False
-    """A later incarnation has begun: no more rows are expected."""
+    """A later incarnation has begun and this one has ended since: no more rows are expected."""
     told: list[Stretch] = field(default_factory=list)
     """Its stretches without a silence of a minute, in the order of their numbers; old ones that go on are one."""
     declared: list[int] = field(default_factory=list)
@@ -49,18 +50,28 @@ class Source(Struct):
 
     evidence: Evidence | None = None
     """Kinds of evidence that it could have shown, kept in the bucket that owns it."""
+    ends: list[int] = field(default_factory=list)
+    """The last number of each stretch; -1 of those in states of earlier versions."""
+    reset_at: int = -1
+    """The last number as which its end was reported."""
+
+    def __post_init__(self) -> None:
+        self.ends = [-1] * (len(self.told) - len(self.ends)) + self.ends
 
     def restarts_numbers(self, seq: int, ts: int) -> bool:
         """Whether a number comes again with a time after all rows before: a repeat has the time of its original."""
         return seq < self.next_seq and ts > self.latest >= 0
 
-    def tell(self, seq_from: int, since: int, largest: int) -> None:
+    def tell(self, seq_from: int, seq_to: int, since: int, largest: int) -> None:
         """Adds a run of rows to its stretches."""
         goes_on = not any(last + 1 == seq_from for _, last in self.lost[-1:])
         if self.told and goes_on and since <= self.told[-1][1] + CLOCK_JUMP_US:
             begins, ends, goes_on = self.told.pop()
             since, largest = begins, max(ends, largest)
+            self.ends.pop()
         self.told.append((since, largest, goes_on))
+        self.ends.append(seq_to)
+        self.superseded = False
 
     def tells(self, since: int, until: int, as_of: int) -> bool:
         """Whether its rows go on from `since` to `until` without a missing one, of those up to `as_of`, which is later
@@ -86,6 +97,23 @@ class Source(Struct):
         while len(self.told) > 1 and self.told[1][2] and self.told[1][0] <= before:
             begins, _, goes_on = self.told.pop(0)
             self.told[0] = begins, self.told[0][1], goes_on
+            self.ends.pop(0)
+
+    def resets(self, followed_at: int, as_of: int) -> Iterator[Gap]:
+        """Yield the ends of this incarnation behind `followed_at`, when a later one began, that are not reported yet.
+
+        It ends where no row follows for a minute: as of the time `as_of` none that belongs there is missing any more.
+        """
+        last = len(self.told) - 1
+        for k, ((_, until, _), seq) in enumerate(zip(self.told, self.ends, strict=True)):
+            silent_from = max(until + CLOCK_JUMP_US, followed_at)
+            if k < last:
+                has_ended = self.told[k + 1][0] > silent_from
+            else:
+                has_ended = silent_from <= as_of and not self.pending_runs
+            if has_ended and seq > self.reset_at:
+                self.reset_at, self.superseded = seq, k == last
+                yield Gap(self, "reset", seq, seq, until)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,6 @@ class Sources:
     def advance(self, runs: pa.Table) -> list[Gap]:
         """Adds the COVERAGE of one micro-batch; returns the resets and wrong clocks that it shows."""
         found: list[Gap] = []
-        new: set[tuple[str, str, int]] = set()
         restarted: set[tuple[str, str, int]] = set()
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
         for row in ordered.to_pylist():
@@ -78,7 +77,6 @@ class Sources:
             key = (row["cluster"], row["source_id"], row["source_epoch"])
             if key not in self.known:
                 self.known[key] = Source(*key)
-                new.add(key)
             source = self.known[key]
             if source.restarts_numbers(row["seq_from"], row["since"]) and key not in restarted:
                 restarted.add(key)
@@ -89,24 +87,20 @@ class Sources:
         for source in self.known.values():
             if source.first_ts < 0:
                 source.first_ts = min((run[2] for run in source.pending_runs if run[2] >= 0), default=-1)
-        for key in sorted(new):
-            found += self._supersede_earlier(self.known[key])
         return found + self._join(list(self.known.values()))
 
-    def _supersede_earlier(self, new: Source) -> list[Gap]:
-        """Earlier incarnations of a source end when a later one begins."""
-        ended = [
-            s
-            for s in self.of(new.cluster)
-            if s.source_id == new.source_id and s.source_epoch < new.source_epoch and not s.superseded
-        ]
+    def _begins_of_later(self, cluster: str) -> list[tuple[Source, int]]:
+        """Incarnations that a later one of the same source follows, and the time from which on one does."""
+        incarnations: dict[str, list[Source]] = {}
+        for source in self.of(cluster):
+            incarnations.setdefault(source.source_id, []).append(source)
         found = []
-        for source in ended:
-            source.superseded = True
-            last = max(source.next_seq - 1, *(run[1] for run in source.pending_runs), -1)
-            latest = max(source.latest, *(run[3] for run in source.pending_runs), -1)
-            if latest >= 0:
-                found.append(Gap(source, "reset", last, last, latest))
+        for several in (each for each in incarnations.values() if len(each) > 1):
+            begins = NEVER
+            for source in sorted(several, key=lambda source: -source.source_epoch):
+                if begins < NEVER:
+                    found.append((source, begins))
+                begins = min(begins, source.told[0][0]) if source.told else begins
         return found
 
     def _join(self, sources: list[Source]) -> list[Gap]:
@@ -150,7 +144,7 @@ class Sources:
                 if wrong_clock:
                     found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
                 elif since >= 0:
-                    source.tell(max(seq_from, source.next_seq), since, largest)
+                    source.tell(max(seq_from, source.next_seq), seq_to, since, largest)
                 source.next_seq = seq_to + 1
                 source.low_watermark = source.low_watermark if wrong_clock else max(source.low_watermark, largest)
         source.pending_runs = rest
@@ -211,13 +205,17 @@ class Sources:
         return known if known >= 0 else NEVER
 
     def expire_gaps(self, cluster: str, everything: bool = False) -> list[Gap]:
-        """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all."""
+        """Declares lost the numbers that have been missing for longer than the grace; with `everything`, all. Then
+        reports which incarnations have ended."""
         found = self._end_doubt(cluster) if everything else []
+        followed = self._begins_of_later(cluster)
+        are_followed = {id(source) for source, _ in followed}
         for source in self.of(cluster):
             while source.pending_runs and source.pending_runs[0][0] > source.next_seq:
                 seq_from = source.pending_runs[0][0]
                 since = next((run[2] for run in source.pending_runs if run[2] >= 0), source.low_watermark)
-                newest = source.latest if source.low_watermark >= 0 else self.latest(cluster)
+                alone = source.low_watermark >= 0 and id(source) not in are_followed
+                newest = source.latest if alone else self.latest(cluster)
                 if not everything and (source.doubtful or since < 0 or newest - since < self.grace_us):
                     break
                 if since >= 0:
@@ -226,7 +224,8 @@ class Sources:
                 source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
                 found += self._join_runs(source)
-        return found
+        as_of = NEVER if everything else self.latest(cluster) - self.grace_us
+        return found + [gap for source, begins in self._begins_of_later(cluster) for gap in source.resets(begins, as_of)]
 
     def received(self, source: tuple[str, str, int], seq: int) -> bool:
         """Whether a row with this number came before."""

@@ -38,16 +38,17 @@ class Source:
     def skip(self, rows: int = 1) -> Source:
         """Rows that were written and got lost: their numbers stay empty."""
         for _ in range(rows):
-            self._number(self.place)
+            self.number(self.place)
         return self
 
     def event(self, ms: float, event_type: str, wide: bool = False, **more: Any) -> Source:
         place = {"topic": None, "topic_id": None, "partition": -1} if wide else self.place
         row = {"ts": round((BASE_MS + ms) * 1000), "broker_id": self.broker, "event_type": event_type}
-        self.rows.append(self.common | place | row | self._number(place | more) | more)
+        self.rows.append(self.common | place | row | self.number(place | more) | more)
         return self
 
-    def _number(self, place: dict[str, Any]) -> dict[str, int]:
+    def number(self, place: dict[str, Any]) -> dict[str, int]:
+        """The numbers of the next row, of this place."""
         series, source = (place["topic"], place["partition"]), ("source",)
         numbers = {"seq": self._next[series], "source_seq": self._next[source]}
         self._next.update([series, source])
