@@ -7,6 +7,8 @@ from schemas.event_types import EVENT_TYPES
 
 DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
+CLOSED = "closed"
+"""The detail of such a row."""
 WATCHER = "watch/"
 """How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
 DISK = "disk/"

@@ -22,7 +22,7 @@ from pipelines.verdict.heard import quorum_now, states_now
 from pipelines.verdict.records import Source, Unheard, Wait
 from schemas import brokers, replication_events
 from schemas.event_types import QUORUM, by_watcher, holds_s
-from schemas.replication_events import DRAIN, FIRST, LAST, WATCHER
+from schemas.replication_events import CLOSED, DRAIN, FIRST, LAST, WATCHER
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -108,7 +108,7 @@ def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Pro
         elif source != DRAIN:
             new = Reported(cluster, source, row["broker_id"], ts, row["level"], holds_s(row["detail"]), ahead)
             reported[_key(new)] = max(new, reported.get(_key(new), new), key=lambda one: one.reported_to)
-        elif row["detail"] == "closed":
+        elif row["detail"] == CLOSED:
             closed[cluster] = max(ts, closed.get(cluster, ts))
     arrived = {
         c: kept.arrived[c] if c in kept.arrived and c not in news else microseconds(at)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.replication import Reconstructor
 from pipelines.replication.telemetry.coverage import coverage
 from pipelines.streaming.source.drain import closing_row
-from tests.properties.facts import differences, reconstruct
+from tests.properties.facts import RULES, differences, reconstruct
 from tests.unit.replication.bronze import BASE_MS, Source, controller, events_of
 from tests.unit.replication.watching import Watched
 
@@ -419,6 +420,60 @@ def test_a_row_that_names_the_drain_as_its_source_and_closes_nothing_moves_no_cl
     log.leader(23_500, 1, 0, 0, [2]).skip().hw(31_524, 7)
     wrong = Source().event(31_500, "isr_proposed", isr=[1, 2], source_id="hwmark/drain", source_seq=10)
     assert_read_the_same([log.rows[0], closing], [*log.rows[1:], *wrong.rows])
+
+
+def test_a_row_of_somebody_else_that_names_the_drain_as_its_source_closes_nothing():
+    """202611288847, …8371: a `progress` row that closes no row by name closed all that had come with it."""
+    log, other = (
+        controller().broker_state(3000, 2, "fenced", 1).election(3080, 2, 1, isr=[1, 2]),
+        Source().progress(3020),
+    )
+    wrong = Source("broker-2/replication.log").event(3020, "progress", True, source_id="hwmark/drain", covers=["isr"])
+    assert_read_the_same([log.rows[1], *other.rows, *wrong.rows], log.rows[:1])
+
+
+def incarnations(until: int, *, goes_on: int) -> tuple[Source, Source]:
+    """A log that is told once more, as a later incarnation, from 3 s on; the first goes on up to a time."""
+    log, copy = Source().leader(0, 0, 0, 0, [1, 2, 3]), Source(source_epoch=1)
+    for ms in range(1000, goes_on + 1, 1000):
+        log.progress(ms)
+    for ms in range(3000, until + 1, 1000):
+        copy.progress(ms)
+    return log, copy
+
+
+@pytest.mark.parametrize("cut", [2000, 3000, 5000, 9000, 30_000, 71_000, 90_000])
+def test_an_incarnation_ends_when_it_does_and_not_when_a_later_one_begins(cut):
+    """Its last number was that of the last row which had come with the first row of the later one."""
+    log, copy = incarnations(100_000, goes_on=9000)
+    parts = [[row for row in (*log.rows, *copy.rows) if (row["ts"] <= (BASE_MS + cut) * 1000) == early]
+             for early in (True, False)]  # fmt: skip
+    assert_read_the_same(*parts)
+    (found,) = reconstruct([[*log.rows, *copy.rows]])["telemetry_gaps"]
+    assert "('kind', 'reset')" in found
+    assert "('seq_to', 9)" in found
+
+
+@pytest.mark.parametrize("cut", [9000, 40_000, 90_000, 150_000])
+def test_an_incarnation_that_goes_on_after_a_silence_ends_twice(cut):
+    """Two writers of a quiet log, one beside the other: each end is told, whenever it is read."""
+    log, copy = incarnations(260_000, goes_on=5000)
+    for ms in range(140_000, 145_000, 1000):
+        log.progress(ms)
+    parts = [[row for row in (*log.rows, *copy.rows) if (row["ts"] <= (BASE_MS + cut) * 1000) == early]
+             for early in (True, False)]  # fmt: skip
+    assert_read_the_same(*parts)
+    found = reconstruct([[*log.rows, *copy.rows]])["telemetry_gaps"]
+    assert [number for number in (5, 10) for row in found if f"('seq_to', {number})" in row] == [5, 10]
+
+
+def test_a_hole_of_an_incarnation_that_has_ended_is_given_up_as_others_go_on():
+    log, copy = Source().leader(0, 0, 0, 0, [1, 2, 3]).skip().progress(2000), Source(source_epoch=1)
+    for ms in range(3000, 90_000, 1000):
+        copy.progress(ms)
+    reconstructor = Reconstructor(RULES)
+    found = reconstructor.update(events_of([*log.rows, *copy.rows])).telemetry_gaps.to_pylist()
+    assert [(row["kind"], row["seq_from"], row["seq_to"]) for row in found] == [("gap", 1, 1), ("reset", 2, 2)]
 
 
 # What docs/architecture.md names as not kept.

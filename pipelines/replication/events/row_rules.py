@@ -23,7 +23,7 @@ from pipelines.replication.events.columns import NOT_UTF8, holds_other_letters
 from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED, known_detail
-from schemas.replication_events import DRAIN, FIRST, LAST
+from schemas.replication_events import CLOSED, DRAIN, FIRST, LAST
 
 _LEGAL_LETTERS, _LONGEST_TOPIC = string.ascii_letters + string.digits + "._-", 249
 TOPIC = rf"\A[{_LEGAL_LETTERS}]{{1,{_LONGEST_TOPIC}}}\z"
@@ -210,13 +210,17 @@ def _broker_wide_on_partition(checked: CheckedSlice) -> Mask | None:
 
 
 def _closes_nothing(checked: CheckedSlice) -> Mask | None:
-    """A row of the source that closes others, which says something else: it would stand before every closing row."""
+    """A row of the source that closes others, which says something else: it would stand before every closing row, or
+    close whatever has come by then."""
     codes, names = checked.rows.codes("source_id")
     code = pc.index(names, pa.scalar(DRAIN, names.type)).as_py()
     if code < 0:
         return None
-    at = checked.numbers(~(checked.of_types("progress") & checked.broker_wide))
-    return checked.mask_of_rows(at[codes[at] == code])
+    progress = checked.numbers(checked.of_types("progress") & checked.broker_wide & checked.rows.valid("detail"))
+    details = checked["detail"].take(pa.array(progress)).cast(pa.string())
+    others = codes == code
+    others[progress[pc.equal(details, CLOSED).to_numpy(zero_copy_only=False)]] = False
+    return checked.mask_of_rows(np.flatnonzero(others))
 
 
 def _without_topic(checked: CheckedSlice) -> Mask | None:
@@ -288,7 +292,7 @@ ROW_RULES: tuple[RowRule, ...] = (
     RowRule(f"more_than_{MOST_REPLICAS}_replicas", _LISTS, _too_many_replicas),
     RowRule("partition_event_without_partition", ("event_type", "partition"), _partition_event_without_partition),
     RowRule("broker_wide_event_on_partition", ("event_type", "partition"), _broker_wide_on_partition),
-    RowRule("closes_nothing", ("source_id", "event_type"), _closes_nothing),
+    RowRule("closes_nothing", ("source_id", "event_type", "detail"), _closes_nothing),
     RowRule("missing_topic", ("event_type", "partition"), _without_topic),
     RowRule("illegal_topic", ("topic",), _illegal_topic),
     *(RowRule(f"not_utf8_{column}", (column,), _not_utf8(column)) for column in ("cluster", "source_id", "topic_id")),

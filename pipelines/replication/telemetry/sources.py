@@ -225,7 +225,9 @@ class Sources:
                 source.next_seq = seq_from
                 found += self._join_runs(source)
         as_of = NEVER if everything else self.latest(cluster) - self.grace_us
-        return found + [gap for source, begins in self._begins_of_later(cluster) for gap in source.resets(begins, as_of)]
+        return found + [
+            gap for source, begins in self._begins_of_later(cluster) for gap in source.resets(begins, as_of)
+        ]
 
     def received(self, source: tuple[str, str, int], seq: int) -> bool:
         """Whether a row with this number came before."""

@@ -17,7 +17,7 @@ from pipelines.streaming.source.bronze_file import read
 from pipelines.streaming.source.bronze_log import BronzeLog
 from pipelines.streaming.source.closings import closing_path, closings, count_closings
 from schemas import replication_events
-from schemas.replication_events import DRAIN, FIRST, LAST
+from schemas.replication_events import CLOSED, DRAIN, FIRST, LAST
 
 _KEY = ["cluster", "source_id", "source_epoch"]
 
@@ -112,6 +112,6 @@ def closing_row(cluster: str, ts: object, number: int, closes: Closes | None = N
         "event_type": "progress",
         "partition": -1,
         "level": 0,
-        "detail": "closed",
+        "detail": CLOSED,
         "closes": last,
     }

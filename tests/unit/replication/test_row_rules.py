@@ -11,6 +11,7 @@ from pipelines.replication.events.row_rules import ROW_RULES, split
 from pipelines.replication.telemetry.coverage import SourcedRows, coverage_of_rows
 from schemas import replication_events
 from schemas.event_types import DETAILS, REQUIRED
+from schemas.replication_events import DRAIN
 
 WHERE = {
     "cluster": "c",
@@ -111,8 +112,10 @@ BROKEN = [
     ("append", {"seq": -1}, "seq_below_0: seq = -1"),
     ("append", {"source_seq": -1}, "source_seq_below_0: source_seq = -1"),
     ("append", {"source_epoch": -1}, "source_epoch_below_0: source_epoch = -1"),
-    ("append", {"source_id": "hwmark/drain"}, "closes_nothing: source_id = hwmark/drain, event_type = append"),
-    ("config", {"source_id": "hwmark/drain"}, "closes_nothing: source_id = hwmark/drain, event_type = config"),
+    *(
+        (kind, {"source_id": DRAIN}, f"closes_nothing: source_id = {DRAIN}, event_type = {kind}, detail = null")
+        for kind in ("append", "config", "progress")
+    ),
     ("append", {"level": -1}, "level_below_0: level = -1"),
     ("append", {"level": 4}, "level_above_3: level = 4"),
     ("fetch", {"replica_id": -1, "replicas": None}, "replica_id_below_0: replica_id = -1"),
