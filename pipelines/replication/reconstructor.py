@@ -43,13 +43,16 @@ class Reconstructor:
         return self.shard.rules
 
     def update(self, events: pa.Table, coverage: pa.Table | None = None, batch_id: int = 0) -> Facts:
-        """Facts that are final once `events` (bronze schema) are known.
+        """Facts that are final once `events` (bronze schema, in any of Arrow's types for it) are known.
 
         `coverage` is that of the whole micro-batch over all shards (`telemetry.coverage.coverage`); without it, it is
         computed from `events`. A closing row asks nothing of their order; where there are several shards, runs of
-        coverage that end where its `closes` do keep their exact times.
+        coverage that end where its `closes` do keep their exact times. Raises ValueError naming a column that is
+        missing, or whose type has no such values.
         """
-        return self.shard.update(events, coverage, batch_id)
+        from pipelines.replication.events.foreign_types import declared
+
+        return self.shard.update(declared(events), coverage, batch_id)
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has reported so far."""

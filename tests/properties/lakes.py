@@ -383,6 +383,23 @@ def is_behind(row: Row, closing: Row) -> bool:
     return (row["source_epoch"], row["source_seq"]) > last.get(row["source_id"], (-1, -1))
 
 
+def _newcomers(rows: list[Row]) -> list[int]:
+    """The first row of each source, by its number."""
+    first: dict[Any, int] = {}
+    for k, row in enumerate(rows):
+        if _numbered(row):
+            source = tuple(row[name] for name in IDENTITY)
+            least = first.setdefault(source, k)
+            first[source] = min(least, k, key=lambda at: (rows[at]["source_seq"], at))
+    return list(first.values())
+
+
+def _not_before(rows: list[Row], k: int) -> list[int]:
+    """The rows of its cluster with times not before that of this one."""
+    cluster, ts = rows[k]["cluster"], rows[k]["ts"]
+    return [at for at, row in enumerate(rows) if row["cluster"] == cluster and (row["ts"] or 0) >= ts]
+
+
 @dataclass(frozen=True)
 class Arrival:
     """How rows come: in so many batches, up to so late, each source or each row by itself, again after a restart."""
@@ -393,8 +410,9 @@ class Arrival:
     by_row: bool = False
 
     def batches_of(self, lake: Lake) -> list[list[Row]]:
-        """The rows of each batch; none is later than the grace, nor than one of a later incarnation of its source. Of
-        one source they come in their order, unless `by_row`."""
+        """The rows of each batch; none is later than the grace, nor is the first of a source later than others of its
+        cluster: nobody waits for a source that is not known. Of one source they come in their order, unless `by_row`.
+        """
         random = Random(self.seed)
         late: dict[Any, float] = {}
         keys = [
@@ -410,12 +428,11 @@ class Arrival:
             at + late.setdefault(key, random.uniform(0, max(0, most[key])))
             for at, key in zip(lake.at, keys, strict=True)
         ]
-        began: dict[Any, float] = {}
-        for k, row in reversed([*enumerate(lake.rows)]):
-            source = row["cluster"], row["source_id"], row["source_epoch"]
-            if isinstance(source[2], int):
-                arrivals[k] = min(arrivals[k], began.get((*source[:2], source[2] + 1), arrivals[k]))
-                began[source] = min(arrivals[k], began.get(source, arrivals[k]))
+        for k in _newcomers(lake.rows):
+            earliest = min(arrivals[at] for at in _not_before(lake.rows, k))
+            for at, row in enumerate(lake.rows):  # what contradicts it comes with it
+                if lake.at[at] == lake.at[k] and all(row[name] == lake.rows[k][name] for name in IDENTITY):
+                    arrivals[at] = min(arrivals[at], earliest)
         for k, row in enumerate(lake.rows):
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
                 behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))

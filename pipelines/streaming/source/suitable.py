@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pipelines.replication.events.foreign_types import NAIVE
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ _TAKEN: dict[str, tuple[str, ...]] = {
     "struct": ("struct",),
 }
 """Types of Delta that a declared one is cast from; of long to integer every value is looked at."""
-NAIVE = "a timestamp without time zone: write it in UTC, with the zone (Delta's type `timestamp`)"
 
 
 class UnsuitableColumnsError(ValueError):
