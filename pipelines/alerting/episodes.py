@@ -23,6 +23,10 @@ class Episode(NamedTuple):
     told: AlertState | None = None
 
 
+_Mark = tuple[tuple[str, str, str], int, list[Condition], AlertState | None]
+"""The kind of incident, when it began (microseconds), the conditions, and what was told of them."""
+
+
 def episodes(
     conditions: Iterable[Condition], group_s: Mapping[str, int], told: Iterable[AlertState] = ()
 ) -> Iterator[Episode]:
@@ -32,7 +36,7 @@ def episodes(
     told stays what it was: what is found later joins the one before it, or else the one after it, and never makes one
     of two.
     """
-    names, marks = defaultdict[str, dict[int, AlertState]](dict), []
+    names, marks = defaultdict[str, dict[int, AlertState]](dict), list[_Mark]()
     for state in told:
         names[state.alert_id][microseconds(state.first_ts)] = state
     for key, same in groupby(sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item)), _key):
@@ -44,6 +48,8 @@ def episodes(
         if state.rule in RULES and (state.firing or RULES[state.rule].from_told):
             of = state.labels.get("cluster", ""), state.labels.get("cause", "")
             marks.append((_kin(state.rule, *of), first, [], state))
+    firing = [mark for mark in marks if mark[3] and mark[3].firing]
+    marks = [mark if mark[3] else _with_told(mark, firing) for mark in marks]
     for (rule, *_), kin in groupby(sorted(marks, key=lambda mark: (*mark[:2], not mark[3])), lambda mark: mark[0]):
         yield from _incidents(kin, group_s.get(rule, 0) * SECOND)
 
@@ -90,13 +96,24 @@ def _overlapping(conditions: Iterable[Condition], told: Mapping[int, AlertState]
         yield run
 
 
-def _incidents(
-    marks: Iterable[tuple[tuple[str, ...], int, list[Condition], AlertState | None]], apart: int
-) -> Iterator[Episode]:
+def _with_told(mark: _Mark, firing: Iterable[_Mark]) -> _Mark:
+    """Return a run as one that begins with the alert that fires and was told of it, maybe by who groups otherwise."""
+    kin, begun, run, _ = mark
+    about = {c.item for c in run}
+    for its_kin, its_begun, _, state in firing:
+        if state is None or kin != its_kin or not about <= state.present:
+            continue
+        if microseconds(state.first_ts) <= begun <= microseconds(state.last_ts):
+            return kin, its_begun, run, None
+    return mark
+
+
+def _incidents(marks: Iterable[_Mark], apart: int) -> Iterator[Episode]:
     """Runs that begin close to each other, or to what was told, whatever they are about, as one."""
     found, told, last = list[Condition](), None, None
     for _, begun, run, state in marks:
-        if last is not None and (not apart or begun - last > apart or (state and told)):
+        of_told = told is not None and told.firing and begun == last and {c.item for c in run} <= told.present
+        if last is not None and not of_told and (not apart or begun - last > apart or (state and told)):
             if found:
                 yield Episode(found, told)
             found, told = [], None

@@ -561,6 +561,21 @@ def test_what_an_evaluator_told_after_less_time_was_so_for_another_when_it_is_ov
         )
 
 
+@pytest.mark.parametrize("rule", ["loss", "under_min_isr"])
+def test_an_evaluator_that_groups_nothing_takes_no_alert_apart_that_another_told(lake, tmp_path, rule):
+    """What was told as one was told again, each partition by itself."""
+    apart = tmp_path / "apart.toml"
+    apart.write_text("[loss]\ngroup_s = 0\n[under_min_isr]\ngroup_s = 0\n")
+    if rule == "loss":
+        put(lake, hw_regressions, fall(0, 0), fall(30, 1))
+    else:
+        put(lake, partition_hw, freeze(0), freeze(20) | {"partition": 1, "isr": [2]})
+    health(lake, 400)
+    for number, seconds in enumerate((400, 460, 520)):
+        evaluate(lake, now=at(seconds), rules_file=apart if number % 2 else None)
+    assert [state for state, *_ in rows_of(lake, rule)] == ["firing"]
+
+
 def test_an_offline_of_one_replica_that_was_shorter_than_any_restart_is_withdrawn(lake):
     nobody_leads(lake, 500, ar=[1])
     assert one(lake, 500).firing
