@@ -281,6 +281,17 @@ def test_drawn_lakes_are_read_as_one_batch(tmp_path, seed):
     assert_read_as_one(tmp_path, job.run())
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(("seed", "limit"), [(0, 100), (1, 333)])
+def test_drawn_lakes_are_read_as_one_batch_by_few_rows_at_once(tmp_path, seed, limit):
+    """Fewer than the sources of a cluster tell at one moment: a batch goes on until its time does."""
+    draw = random.Random(seed)
+    commit(tmp_path, [])
+    job = PlannedJob(tmp_path, limit, draw.choice([1, 2]))
+    laid(tmp_path, draw, lambda: job.run(batches=draw.choice([3, 9])))
+    assert_read_as_one(tmp_path, job.run())
+
+
 def without_names(lake):
     """Closing rows as earlier versions wrote them."""
     log = BronzeLog(Lake(str(lake)).uri(replication_events.TABLE))
