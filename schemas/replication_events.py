@@ -7,6 +7,8 @@ from schemas.event_types import EVENT_TYPES
 
 DRAIN = "hwmark/drain"
 """The source_id of the rows that `run --drain` closes a cluster's telemetry with."""
+NAIVE = "a timestamp without time zone: write it in UTC, with the zone (Delta's type `timestamp`)"
+"""Why a column of times is refused."""
 CLOSED = "closed"
 """The detail of such a row."""
 WATCHER = "watch/"

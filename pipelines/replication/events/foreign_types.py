@@ -10,14 +10,13 @@ import pyarrow.compute as pc
 
 from pipelines.replication.events.columns import NAMED
 from schemas import replication_events
-from schemas.replication_events import INT
+from schemas.replication_events import INT, NAIVE
 
 _NO_INT, _NO_LONG = -(1 << 31), -(1 << 62)
 """Stand for numbers that an int, or a long, has no room for: row rules refuse them."""
 _LONG = (1 << 63) - 1
 _LAST = {"s": _LONG // 1_000_000, "ms": _LONG // 1_000}
 _NAME = pa.dictionary(pa.int32(), pa.string())
-NAIVE = "a timestamp without time zone: write it in UTC, with the zone (Delta's type `timestamp`)"
 
 
 class ForeignColumnError(ValueError):

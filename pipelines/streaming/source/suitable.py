@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pipelines.replication.events.foreign_types import NAIVE
 from schemas import replication_events
+from schemas.replication_events import NAIVE
 
 if TYPE_CHECKING:
     from deltalake import Schema
