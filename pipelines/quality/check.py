@@ -12,30 +12,25 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
 from pipelines.alerting.lookup import read_states
 from pipelines.alerting.outbox import NEVER, handled_sources
-from pipelines.alerting.step import last_step
 from pipelines.lake.changes import Change, since
 from pipelines.lake.file_systems import StorageOptions
-from pipelines.lake.lake import Lake, declared
-from pipelines.lake.queries import microseconds, moment, presents
-from pipelines.lake.records import damaged_records
+from pipelines.lake.lake import Lake
+from pipelines.lake.queries import presents
 from pipelines.lake.roles import hold
 from pipelines.lake.table import has_declared, is_missing_file, open_table
+from pipelines.quality.damage import damage
 from pipelines.quality.frames import New
 from pipelines.quality.results import BY_CLOCK, CheckSummary, Judged, Result, is_told, judged_versions, last_run_at
 from pipelines.quality.suites import Expectation, Suite, own_suites, standard_suites
 from pipelines.quality.validation import SAMPLES, Library, error_of, one_line
-from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, committed_offset, interval
+from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.bronze_log import last_version_read
 from pipelines.streaming.source.unread import bronze_of
-from pipelines.streaming.tables import CHANGES, TABLES
 from pipelines.verdict.judged import restore
 from pipelines.verdict.sources import reports
-from pipelines.verdict.words import clock
 from schemas import quality_results, replication_events
 
 if TYPE_CHECKING:
@@ -78,7 +73,7 @@ def check(
         run_ts = run.now if last is None else max(run.now, last + timedelta(microseconds=1))
         results = [result for suite in (*standard_suites(), SOURCES) for result in run.judge(suite, ours)]
         results += [result for suite in of_user for result in run.judge(suite, theirs)]
-        results += run.damage()
+        results += damage(run.lake, run.results, made=run.has_reconstruction)
         summary = CheckSummary(run_ts, results, run.run_id, theirs.data_docs)
         held.check()
         try:
@@ -180,36 +175,6 @@ class _Run:
             _observed(len(self.reported), "source", len(failed)), len(failed),
             json.dumps(failed[:SAMPLES]) if failed else None,
         )  # fmt: skip
-
-    def damage(self) -> Iterator[Result]:
-        """A failed expectation for each table that the job made or has read, or that an evaluation of alerts has seen,
-        and that is missing, whole or in part, or was made anew since, and for each damaged record."""
-        step = last_step(self.lake)
-        of_job = [name for name in TABLES if name != CHANGES]  # which the next run makes where an earlier version was
-        made = ("replication_events", *of_job) if self.has_reconstruction else ()
-        for table in map(declared, (*made, *step.ops)):
-            try:
-                there = self.lake.has_table(table)
-                why = self.lake.missing_files(table) if there else "is missing"
-            except Exception as error:
-                why = f"cannot be read: {one_line(error)}"
-            if why is not None:
-                words = restore(f"{table.path} {why}")
-                yield Result("lake", "table_is_there", table.path, None, None, False, words)
-            elif (at := step.missing.get(table.path)) is not None and not self._is_said_to_be_missing(table, at):
-                words = f"{table.path} was missing at {clock(moment(at))} and was made anew: what it held is gone"
-                yield Result("lake", "table_is_there", table.path, None, None, False, words, judged=str(at))
-        interval(self.lake)  # the others were read by now
-        for path, reason in sorted(damaged_records(self.lake).items()):
-            words = f"{path} is damaged ({reason})"
-            anew = path == INTERVAL or not path.startswith(f"{FOLDER}/")
-            words = f"{words}: who writes it does so anew" if anew else restore(words)
-            yield Result("lake", "record_is_whole", path, None, None, False, words)
-
-    def _is_said_to_be_missing(self, table: Table, at: int) -> bool:
-        """Whether an earlier check said that a table was missing at a moment (microseconds), or is since."""
-        rows = self.results.filter((pc.field("table") == table.path) & (pc.field("expectation") == "table_is_there"))
-        return any(row["judged"] == str(at) or microseconds(row["run_ts"]) >= at for row in rows.to_pylist())
 
     @cached_property
     def has_reconstruction(self) -> bool:

@@ -50,9 +50,9 @@ class Reconstructor:
         coverage that end where its `closes` do keep their exact times. Raises ValueError naming a column that is
         missing, or whose type has no such values.
         """
-        from pipelines.replication.events.foreign_types import declared
+        from pipelines.replication.events.foreign_types import cast_events
 
-        return self.shard.update(declared(events), coverage, batch_id)
+        return self.shard.update(cast_events(events), coverage, batch_id)
 
     def finish(self, batch_id: int = 0) -> Facts:
         """Makes final what every source has reported so far."""

@@ -294,7 +294,7 @@ class Lake:
                 new.rows.append(row | new.number(row) | new.common)
 
     def swap_writers(self) -> None:
-        """Of two writers of one log the other one tells what comes next."""
+        """The other one of two writers of one log tells what comes next."""
         logs, earlier = self.cluster.logs, self.cluster.earlier
         for broker in [broker for broker in earlier if self.random.random() < 0.7]:
             logs[broker], earlier[broker] = earlier[broker], logs[broker]

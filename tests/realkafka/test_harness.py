@@ -146,7 +146,7 @@ def test_a_record_that_the_tool_does_not_know_is_an_error(tmp_path: Path) -> Non
         MetadataLog(path)
 
 
-def told(kind: str, leader: int, epoch: int, isr: list[int]) -> str:
+def state_text(kind: str, leader: int, epoch: int, isr: list[int]) -> str:
     """A state of clicks-0 as ZooKeeper's tool prints it: each text behind four bytes of its length."""
     state = json.dumps({"controller_epoch": 1, "leader": leader, "leader_epoch": epoch, "isr": isr})
     path = "/brokers/topics/clicks/partitions/0/state"
@@ -155,10 +155,10 @@ def told(kind: str, leader: int, epoch: int, isr: list[int]) -> str:
 
 def test_each_state_that_zookeeper_got_after_the_first_is_a_partition_epoch(tmp_path: Path) -> None:
     lines = [
-        (12, "AM", f"multi check:\0\0\0\x11/controller_epoch;{told('create', 1, 0, [1, 2])}"),
-        (1, "AM", told("setData", -1, 1, [1, 2])),
-        (1, "PM", told("setData", 2, 2, [2]) + told("setData", 2, 2, [2, 1])),
-        (1, "PM", told("setData", 3, 3, [3])),
+        (12, "AM", f"multi check:\0\0\0\x11/controller_epoch;{state_text('create', 1, 0, [1, 2])}"),
+        (1, "AM", state_text("setData", -1, 1, [1, 2])),
+        (1, "PM", state_text("setData", 2, 2, [2]) + state_text("setData", 2, 2, [2, 1])),
+        (1, "PM", state_text("setData", 3, 3, [3])),
     ]
     path = tmp_path / "metadata.txt"
     printed = [f"1/1/26, {hour}:00:02 {half} UTC session 0x1 cxid 0x1 zxid 0x1 {what}" for hour, half, what in lines]

@@ -108,7 +108,7 @@ def wrong_isr_changes(story: Story) -> list[str]:
 
 
 def _wrong_isrs_in_order(story: Story) -> list[str]:
-    """Where a partition's ISRs, in order of time, differ from those that were committed."""
+    """Return the partitions whose ISRs, in order of time, differ from those that were committed."""
     rows = latest(story.beside.rows(isr_changes.TABLE.path), "topic", "partition", "ts")
     rows = sorted((row for row in rows if row["change"] != "retracted"), key=lambda row: row["ts"])
     claimed: dict[Place, list[tuple[int, ...]]] = defaultdict(list)

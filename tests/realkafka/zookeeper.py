@@ -29,7 +29,7 @@ log4j.logger.org.apache.zookeeper=INFO
 log4j.logger.kafka.controller=TRACE, controllerAppender
 log4j.additivity.kafka.controller=false
 """
-"""What Kafka's own log4j.properties had beside those of 3.9, as long as there was a controller of ZooKeeper's."""
+"""Lines that Kafka's own log4j.properties had beside those of 3.9, for the controller that ZooKeeper names."""
 
 
 def _version(kafka: str) -> Version:
@@ -121,7 +121,7 @@ TIME = re.compile(r"(\d+/\d+/\d+, \d+:\d+:\d+)\s([AP]M) UTC session")
 
 
 class ZooKeeperLog:
-    """What a printed transaction log says of partitions: every state that one got in place of another."""
+    """The changes of partitions in a printed transaction log: each state that one got in place of another."""
 
     def __init__(self, path: Path) -> None:
         self.isrs: list[Isr] = []

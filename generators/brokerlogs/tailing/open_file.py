@@ -142,7 +142,7 @@ class OpenFile:
         end = self.offset + len(self._rest)
         return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
 
-    def seen(self, back: int = 0) -> Seen:
+    def bytes_read(self, back: int = 0) -> Seen:
         """Return the bytes read of it so far, without the last ones of those just given."""
         stat = self.bytes.stat()
         if stat is None:
@@ -155,7 +155,7 @@ class OpenFile:
     def seen_whole(self) -> Seen:
         """Return the bytes read of it, once its end was seen."""
         stat = self.bytes.stat()
-        return self.seen()._replace(mtime_ns=stat.st_mtime_ns if stat else -1, damage=self.bytes.damage or "")
+        return self.bytes_read()._replace(mtime_ns=stat.st_mtime_ns if stat else -1, damage=self.bytes.damage or "")
 
 
 def holds(entry: Entry, seen: Seen, data: LogBytes) -> bool:

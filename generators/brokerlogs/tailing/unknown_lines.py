@@ -147,7 +147,7 @@ class UnknownLines:
         """Note that a piece was looked at, which ends with this run, and so many bytes that others told."""
         file.run, file.begins = run, False
         if not file.older or known:
-            self._files.seen[file.entry.key] = file.seen(known)
+            self._files.seen[file.entry.key] = file.bytes_read(known)
         if self._files.end == file.entry.key:
             self._files.untold = tuple(file.never_told)
 

@@ -23,7 +23,7 @@ class ForeignColumnError(ValueError):
     """A column is not there, or holds what its declared type does not; the message names it, found and expected."""
 
 
-def declared(events: pa.Table) -> pa.Table:
+def cast_events(events: pa.Table) -> pa.Table:
     """Return the columns of events, and no others, in their declared types; those of few names may be dictionaries."""
     columns = {}
     for field in replication_events.ARROW:

@@ -165,9 +165,7 @@ class PartitionHistory(Persisted):
 
     def _deleted_topic(self, topic_id: str | None) -> TopicHistory | None:
         """The deleted topic of this id, while it is not closed."""
-        if topic_id is None:
-            return None
-        if topic_id == self.registration.topic_id:
+        if topic_id in (None, self.registration.topic_id):
             return None
         return next((t for t in reversed(self.topics[:-1]) if t.registration.topic_id == topic_id), None)
 
@@ -176,10 +174,10 @@ class PartitionHistory(Persisted):
         old, new = self.topics[-1], self._new_topic()
         waiting = self.identity.adopt(event, old.registration.topic_id)
         new.begin_after(old, event, lookup)
-        for one, after in zip(reversed(self.topics), [None, *reversed(self.topics)], strict=False):
-            if after is not None and not after.restored_at:
-                break
+        for one in reversed(self.topics):
             one.isr.deleted, one.closes_at = True, event.ts + CONFIRMATION_US
+            if not one.restored_at:
+                break
         self.topics.append(new)
         for candidate in waiting:
             new.apply(candidate, lookup)

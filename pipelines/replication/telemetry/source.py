@@ -104,6 +104,8 @@ class Source(Struct):
 
         It ends where no row follows for a minute: as of the time `as_of` none that belongs there is missing any more.
         """
+        if self.superseded:
+            return
         last = len(self.told) - 1
         for k, ((_, until, _), seq) in enumerate(zip(self.told, self.ends, strict=True)):
             silent_from = max(until + CLOCK_JUMP_US, followed_at)
@@ -111,8 +113,9 @@ class Source(Struct):
                 has_ended = self.told[k + 1][0] > silent_from
             else:
                 has_ended = silent_from <= as_of and not self.pending_runs
+            self.superseded = has_ended and k == last
             if has_ended and seq > self.reset_at:
-                self.reset_at, self.superseded = seq, k == last
+                self.reset_at = seq
                 yield Gap(self, "reset", seq, seq, until)
 
 

@@ -563,7 +563,7 @@ def test_what_an_evaluator_told_after_less_time_was_so_for_another_when_it_is_ov
 
 @pytest.mark.parametrize("rule", ["loss", "under_min_isr"])
 def test_an_evaluator_that_groups_nothing_takes_no_alert_apart_that_another_told(lake, tmp_path, rule):
-    """What was told as one was told again, each partition by itself."""
+    """An alert that was told as one came again, one for each partition."""
     apart = tmp_path / "apart.toml"
     apart.write_text("[loss]\ngroup_s = 0\n[under_min_isr]\ngroup_s = 0\n")
     if rule == "loss":

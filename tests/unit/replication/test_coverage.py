@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, COVERAGE, KEY_COLUMNS, NO_TIME, coverage, joined
+from pipelines.replication.telemetry.source import Source
 from pipelines.replication.telemetry.sources import Sources
 from schemas import replication_events
 from tests.unit.replication.bronze import BASE_MS
@@ -81,3 +82,10 @@ def test_a_refused_time_is_the_time_of_no_run(refused, sizes):
 def test_numbers_below_0_are_no_part_of_a_run():
     found = [("c", "s", epoch, n, BASE_MS * 1000) for epoch in (-1, 0) for n in (-1, 0, 1)]
     assert [list(run.values())[2:] for run in coverage(table(found)).to_pylist()] == [[0, *[BASE_MS * 1000] * 2, 0, 1]]
+
+
+def test_an_incarnation_in_a_state_of_before_is_waited_for_until_it_has_ended_and_its_end_is_not_told_again():
+    """Such a state has no last numbers of stretches: whether the end was told is not known."""
+    source = Source("c", "log", 0, told=[(0, 10, True)])
+    assert (list(source.resets(20, 9 + CLOCK_JUMP_US)), source.superseded) == ([], False)
+    assert (list(source.resets(20, 10 + CLOCK_JUMP_US)), source.superseded) == ([], True)
