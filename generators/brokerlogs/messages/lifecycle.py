@@ -11,7 +11,7 @@ import numpy as np
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line, append_row
 from generators.brokerlogs.scanning.fetch_grouping import RESTART_MS
-from schemas.event_types import CLEAN_START, UNCLEAN_START
+from schemas.event_types import CLEAN_START, SESSION_EXPIRED, UNCLEAN_START
 
 LINE_NUMBERS = "%sn"
 """A sign of a start that is no line: the line numbers begin again."""
@@ -117,6 +117,10 @@ def _failed_directory(line: Line, match: re.Match[str], events: EventBuilder) ->
     append_row(events, "broker_state", line, replica_id=line.broker, detail="log_dir_offline")
 
 
+def _expired(line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    append_row(events, "config", line, replica_id=line.broker, detail=SESSION_EXPIRED)
+
+
 def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> None:
     """A directory that failed, or what one had of a clean shutdown as it was loaded: each says it."""
     if match[1] is None:
@@ -158,6 +162,8 @@ _PATTERNS: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], Event
         ),
         _of_log_manager,
     ),
+    # one of its clients registers the broker, another reads ACLs; before Kafka 2.1 they print no names
+    "ZooKeeperClient": (re.compile(r"\[ZooKeeperClient(?: Kafka server)?\] Session expired\."), _expired),
     "LogDirFailureChannel": (
         re.compile(r"Failed to create or validate data directory |Error while loading log dir "),
         _failed_directory,

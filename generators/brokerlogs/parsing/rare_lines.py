@@ -47,7 +47,8 @@ PREFIX = re.compile(
     r"|Controller id=(?P<b8>\d+)(?: epoch=(?P<epoch>\d+))?|Controller (?P<b9>\d+)"
     r"|ReplicaManager broker=(?P<b7>\d+)"
     r"|ReplicaFetcher replicaId=(?P<b4>\d+), [^\]]*"
-    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,\]]+)(?:, (?!dir=)[^,\]]*)*(?:, dir=(?P<dir>[^\]]*))?|[^\]]*)\] "
+    r"|(?:Unified|Merged)?Log partition=(?P<log>[^,\]]+)(?:, (?!dir=)[^,\]]*)*(?:, dir=(?P<dir>[^\]]*))?"
+    r"|(?!ZooKeeperClient)[^\]]*)\] "  # which of a broker's sessions it is stands nowhere else
 )
 _CONTROLLER_LOGGERS = frozenset(
     [

@@ -42,6 +42,7 @@ _CLASSES = {
         ".KafkaServer",
         ".KafkaController",
         ".KafkaZkClient",
+        ".ZooKeeperClient",
         ".OfflinePartitionLeaderSelector",
     ],
     RARE,

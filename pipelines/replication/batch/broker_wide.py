@@ -14,7 +14,7 @@ from pipelines.replication.batch.read import REJECTED, without_number
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
-from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, STARTS
+from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, OF_LIFE
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.telemetry.source import Gap
@@ -116,7 +116,7 @@ def _apply(state: State, found: GapRows, row: dict[str, Any], ts: int) -> None:
 def _apply_config(state: State, cluster: int, row: dict[str, Any], ts: int) -> None:
     if version := reported_rules(row["detail"]):
         state.timeline.record_version(cluster, row["broker_id"], ts, *version)
-    if row["detail"] in STARTS:
+    if row["detail"] in OF_LIFE:
         reported_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
         state.timeline.record_broker_state(cluster, row["broker_id"], ts, row["detail"], None, reported_by)
     if (rack := (row["detail"] or "").removeprefix(RACK)) != (row["detail"] or "") and row["replica_id"] is not None:

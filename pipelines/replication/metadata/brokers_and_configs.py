@@ -15,7 +15,7 @@ from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
-from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, UNCLEAN_START, by_watcher
+from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, SESSION_EXPIRED, UNCLEAN_START, by_watcher
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
@@ -27,6 +27,8 @@ CLUSTER_WIDE = -1
 LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
+OF_LIFE = (*STARTS, SESSION_EXPIRED)
+"""What a broker's own log says of the life that a registration belongs to."""
 LIVES = frozenset({"started", "fenced", "unfenced", "unregistered"})
 """States that controllers alone report, of every broker."""
 LASTING = ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered")
@@ -174,7 +176,7 @@ class Timeline:
                         _, state_ts, serving, incarnation, since, _ = last
                         rows.append((_key(place), ts, serving, incarnation, state_ts if since == NULL else since, 1))
                     continue
-                if detail in STARTS:
+                if detail in OF_LIFE:
                     continue
                 since = started.get(-1 if epoch is None else epoch, NULL)
                 last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.metadata.brokers_and_configs import STARTS, BrokerState
 from pipelines.replication.partition.events import TermLookup
-from schemas.event_types import CLEAN_START
+from schemas.event_types import CLEAN_START, SESSION_EXPIRED
 
 STARTS_US = 1_000_000
 """No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
@@ -19,12 +19,18 @@ MOST_LOOKS = 12
 
 
 def count_clean_starts(states: Sequence[BrokerState], grace_us: int) -> int:
-    """The number of starts after a clean stop. Every log directory reports one (LogManager.loadLogs): those of one
-    start come within the grace, or before the controller reports another start."""
-    count, last, started_again = 0, None, False
+    """The number of starts after which a broker has its whole log: after a clean stop, or as a session with ZooKeeper
+    expired, which the controller reports like a start (KafkaServer.startup registers again in the same process).
+
+    Every log directory reports a clean stop (LogManager.loadLogs): those of one start come within the grace, or before
+    the controller reports another start.
+    """
+    count, last, started_again, registers_again = 0, None, False, False
     for ts, detail, *_ in states:
         if detail == "started":
-            started_again = True
+            started_again, registers_again = True, False
+        elif detail == SESSION_EXPIRED:
+            count, registers_again = count + (not registers_again), True
         elif detail == CLEAN_START:
             count += last is None or (started_again and ts - last > grace_us)
             last, started_again = ts, False

@@ -226,6 +226,16 @@ def test_what_a_zookeeper_cluster_prints_besides_is_no_evidence(message):
     assert (rows, parser.report.shapes) == ([], {})
 
 
+@pytest.mark.parametrize("client", ["ZooKeeperClient Kafka server", "ZooKeeperClient"])
+def test_a_session_with_zookeeper_that_expired_is_of_the_broker_that_registers_again(client):
+    """ZooKeeperClient.scheduleReinitialize (2.8.2, 3.6.2); the authorizer has a client of its own, which says so."""
+    printed = line(f"[{client}] Session expired.", "kafka.zookeeper.ZooKeeperClient")
+    other = line("[ZooKeeperClient ACL authorizer] Session expired.", "kafka.zookeeper.ZooKeeperClient")
+    parser, rows = parsed((printed + other).encode())
+    assert [(row["event_type"], row["replica_id"], row["detail"]) for row in rows] == [("config", 1, "session=expired")]
+    assert parser.report.shapes == {}
+
+
 def test_a_hw_line_with_the_separators_of_older_versions_is_read():
     printed = line(partition("High watermark updated from (offset=1 segment=[0:7]) to (offset=2 segment=[0:9])"))
     assert [row["hw"] for row in parsed(printed.encode())[1]] == [2]

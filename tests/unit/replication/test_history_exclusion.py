@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from schemas.event_types import CLEAN_START, UNCLEAN_START
+from schemas.event_types import CLEAN_START, SESSION_EXPIRED, UNCLEAN_START
 from tests.unit.replication.history_cases import (
     ALIVE,
     FakeLookup,
@@ -207,6 +207,32 @@ def test_a_verdict_that_waits_is_given_as_leader_epochs_begin_again():
     assert verdicts([*events, isr(40_000, 2, (2, 1), 2)], states=clean) == []
     first = [row["leader_epoch"] for row in regressions([*events, restored], FakeLookup(BLIND, clean))]
     assert 1 in first
+
+
+@pytest.mark.parametrize(
+    ("own", "missing"),
+    [
+        ([(2990, SESSION_EXPIRED, None)], None),
+        ([(3010, SESSION_EXPIRED, None)], None),
+        ([(2000, "started", 7), (2100, CLEAN_START, None), (2990, SESSION_EXPIRED, None)], None),
+        ([(2990, SESSION_EXPIRED, None), (3900, "started", 9)], "a clean stop"),
+        ([(2990, SESSION_EXPIRED, None), (3100, UNCLEAN_START, None)], "a clean stop"),
+        ([(2990, SESSION_EXPIRED, None), (2995, SESSION_EXPIRED, None), (3900, "started", 9)], "a clean stop"),
+    ],
+    ids=[
+        "before",
+        "its clock ahead",
+        "after a clean stop",
+        "and started again",
+        "and found its log torn",
+        "a registration that failed",
+    ],
+)
+def test_a_registration_after_an_expired_session_is_no_start(own, missing):
+    """With ZooKeeper a broker that is frozen loses its session, and registers again in the same process."""
+    states = {2: sorted([*KILLED, *own], key=lambda state: state[0])}
+    found = verdicts([START, leader(5000, 2, 1, 50, 50, (2,))], states=states)
+    assert found == (not_excluded(f"{missing} of broker 2 before it started again") if missing else [])
 
 
 def test_a_lost_log_directory_may_have_held_what_was_committed():
