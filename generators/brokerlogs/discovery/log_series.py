@@ -85,13 +85,26 @@ class Series:
             0 if (numbers and numbers == sorted(numbers, reverse=True) and len(numbers) > 1) or numbers == [1] else -1
         )
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
-        live = sorted(live, key=self._first_time) if len(live) > 1 else live
-        ordered += [entry._replace(number=last) for entry in live]
+        past = self._past(ordered, live) if len(live) > 1 else []
+        for at, _, entry in sorted(past, reverse=True):
+            ordered.insert(at, entry)
+        ordered += [entry._replace(number=last) for entry in live if entry not in ordered]
         distinct = len({*names})
         if distinct < len(names):  # files of one name in several folders: copies, or parts of a time of their own
             begun = {(name, self._first_time(entry)) for name, entry in zip(names, rotated, strict=True)}
             return self._folder_by_folder(ordered) if len(begun) > distinct else ordered
         return ordered
+
+    def _past(self, rotated: Sequence[Entry], live: Sequence[Entry]) -> list[tuple[int, float, Entry]]:
+        """Copies of the live file as it was before: behind so many rotated files, first times, and the copies."""
+        times = [*map(self._first_time, rotated)]
+        now = max(map(self._first_time, live), key=lambda time: (time not in times, time))
+        past = []
+        for time, entry in ((self._first_time(entry), entry) for entry in live):
+            later = next((k for k, other in enumerate(times) if other > time), len(times))
+            if time != now:
+                past.append((times.index(time) + 1 if time in times else later, time, entry))
+        return past
 
     def _folder_by_folder(self, entries: Sequence[Entry]) -> list[Entry]:
         """These files by their first times, those of one folder in the order that they have."""

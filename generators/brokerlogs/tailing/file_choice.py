@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.brokerlogs.discovery.codecs import plain_name
-from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
@@ -149,7 +148,8 @@ class FileChoice:
         older = {only[:2] for one in self.older for only in one}
 
         def is_told(entry: Entry) -> bool:
-            return entry.size > 0 and entry.key not in self.examined and is_whole(entry, self.seen.get(entry.key))
+            seen = self.seen.get(entry.key)
+            return bool(seen and seen.offset and entry.key not in self.examined and is_whole(entry, seen))
 
         def ends_before(entry: Entry) -> bool:
             one = self.examined.get(entry.key)
@@ -168,8 +168,8 @@ class FileChoice:
         """Whether this is the next of `only`: its end is read, as another file may have its inode."""
         if self._only is None or entry.key != self._next_only():
             return False
-        seen, data = self._only[self.begun].seen, LogBytes(entry.path)
-        return seen is None or data.error is not None or holds(entry, seen, data)
+        seen = self._only[self.begun].seen
+        return seen is None or holds(entry.path, seen)
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""
@@ -179,9 +179,8 @@ class FileChoice:
         if file and file.entry.key == entry.key and not file.older:
             file.entry = entry
             return True
-        seen, waits = self.seen.get(entry.key), self.failures.waits(entry.key)
-        data = LogBytes(entry.path) if seen and not waits else None
-        if waits or (data and (data.error or (seen and holds(entry, seen, data)))):
+        seen = self.seen.get(entry.key)
+        if self.failures.waits(entry.key) or (seen and holds(entry.path, seen)):
             return True
         self.forget(entry.key)
         self.end = _NOWHERE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from generators.brokerlogs.discovery.log_file import LogBytes
@@ -158,11 +159,15 @@ class OpenFile:
         return self.bytes_read()._replace(mtime_ns=stat.st_mtime_ns if stat else -1, damage=self.bytes.damage or "")
 
 
-def holds(entry: Entry, seen: Seen, data: LogBytes) -> bool:
-    """Whether a file still has what was seen of it; `data` are its bytes."""
+def holds(path: Path, seen: Seen) -> bool:
+    """Whether a file has now what was seen of it, or cannot be looked into; a listing may be older than both."""
+    data = LogBytes(path)
+    stat = data.stat()
+    if data.error or stat is None:
+        return True
     if data.is_compressed:
-        return (entry.size, entry.mtime_ns) == (seen.size, seen.mtime_ns)
-    return entry.size >= seen.offset and _digest(data.before(seen.offset, TAIL)) == seen.tail
+        return (stat.st_size, stat.st_mtime_ns) == (seen.size, seen.mtime_ns)
+    return stat.st_size >= seen.offset and _digest(data.before(seen.offset, TAIL)) == seen.tail
 
 
 def is_whole(entry: Entry, seen: Seen | None) -> bool:

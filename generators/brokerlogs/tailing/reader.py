@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
@@ -90,7 +89,7 @@ class SeriesReader:
     def follows(self, entry: Entry) -> bool:
         """Whether this reader follows a file, or will once it has listed the files."""
         seen = self._files.seen.get(entry.key) if entry.key == self._files.end else None
-        return seen is not None and (self._files.located or holds(entry, seen, LogBytes(entry.path)))
+        return seen is not None and (self._files.located or holds(entry.path, seen))
 
     def take_unread(self) -> list[str]:
         """Why files are left for later, each once."""
@@ -210,6 +209,9 @@ class SeriesReader:
         if not self.blocked and files.take_rest_is_gone(entries):
             self._lines.note_missing("a log file was removed before it was read to its end")
         if files.end is not None and not files.located and not self.blocked and self._only is None:
+            if entries is kept:  # sizes may be others by now
+                self.series.listing.forget()
+                return True
             return self._on_lost_end(entries, limit)
         return False
 
@@ -232,7 +234,7 @@ class SeriesReader:
         if self._only and end is None:
             offset = next((only.begin for only in self._only if only[:2] == entry.key), 0)
         known = self._known.pop(entry.key, None) if limits and not (seen or self._only) else None
-        if known and not holds(entry, known[0], LogBytes(entry.path)):
+        if known and not holds(entry.path, known[0]):
             known = None
         opened = OpenFile(entry, known[0].offset if known else offset, older=older, limits=limits, stop=self._stop)
         opened.run = known[1] if known else None

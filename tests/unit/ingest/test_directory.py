@@ -59,6 +59,8 @@ class Directory(RuleBasedStateMachine):
         self.deleted: dict[str, bytes] = {}
         self.gone_before: set[int] = set()
         """Lines of files that were deleted before they were opened: nothing could show them."""
+        self.now = 0.0
+        """The clock by which a listing of a folder is used for a second, if the folder had rested before."""
         self._offer("here")
         self._start([])
 
@@ -84,7 +86,7 @@ class Directory(RuleBasedStateMachine):
     @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]))
     def poll(self, limit: int, reads: int) -> None:
         self.opened = 0
-        with patch("os.open", self._open):
+        with patch("os.open", self._open), patch("generators.brokerlogs.discovery.listing.time", lambda: self.now):
             self._poll(limit, reads)
 
     def _open(self, path: Path, *args, **kwargs) -> int:
@@ -158,6 +160,13 @@ class Directory(RuleBasedStateMachine):
     def close(self, which: int) -> None:
         """Others are read meanwhile, and no more files may be open."""
         self.readers[which % len(self.readers)].close()
+
+    @rule()
+    def rest(self) -> None:
+        """Nothing comes, goes or is renamed for a while: the next listing is used until a second has passed."""
+        self.now += 1
+        for folder in (self.folder, self.other):
+            os.utime(folder, (-60, -60))
 
     # -- the writer
 
@@ -336,6 +345,7 @@ class Directory(RuleBasedStateMachine):
             self._offer("both")
             self.permit()
             for _ in range(50):
+                self.rest()
                 self.poll(1 << 20, 1000)
             assert all(reader.at_end for reader in self.readers)
             self.no_line_is_told_twice()

@@ -39,6 +39,10 @@ def _rotate(one: Directory) -> None:
     one.rotate(truncate=False)
 
 
+def _delete(one: Directory) -> None:
+    one.delete(0)
+
+
 def _excerpt(one: Directory) -> None:
     one.take_excerpt(2)
 
@@ -92,6 +96,21 @@ def _excerpt(one: Directory) -> None:
         pytest.param(
             [_number_upwards, _write(1), _rotate, _write(1), _rotate, lambda one: one.write_torn(14)],
             id="the live file begins with the moment with which the last rotated one does",
+        ),
+        pytest.param(
+            [
+                *(_write(3), _last(2), _call("here"), _write(3), _poll(1 << 20, 1), Directory.restart),
+                *(Directory.rest, _poll(50, 1), _write(1), _poll(1 << 20, 1000)),
+            ],
+            id="a file with older lines grew since the folder was listed",
+        ),
+        pytest.param(
+            [_write(1), _poll(50, 1), _write(1), _rotate, lambda one: one.write_torn(26), _delete],
+            id="a torn line is all there is when the file with the last line told is gone",
+        ),
+        pytest.param(
+            [_write(1), Directory.mirror, _rotate, _delete, _write(1), _rotate],
+            id="a mirror has the log as it was before the last rotated file, and the live file is empty",
         ),
     ],
 )
