@@ -32,6 +32,8 @@ CLEAN_START, UNCLEAN_START = "start=clean", "start=unclean"
 """The detail of a `config` row that says as a broker starts whether it found the file of a clean shutdown."""
 SESSION_EXPIRED = "session=expired"
 """The detail of a `config` row of a broker whose ZooKeeper session expired: it registers again and goes on."""
+TOPIC_DELETED = "topic=deleted"
+"""The detail of a controller's `config` row of a topic that is deleted, or of whose deletion ZooKeeper was told."""
 
 LOG_EPOCH = "log_epoch="
 """How the detail of a `sample` begins that has the latest leader epoch in the replica's log."""

@@ -62,7 +62,8 @@ PARTS = {
     # For how long there are rows of silver.
     "minutes": _rows(cluster_minute, ("cluster", "minute")),
     "leaderships": _rows(
-        replication_events, (*PLACE, "ts", "leader_id", "leader_epoch"), "event_type", *LEADERSHIPS
+        replication_events, (*PLACE, "ts", "leader_id", "leader_epoch", "detail", "committed"), "event_type",
+        *LEADERSHIPS, "config"
     ),
     "broker_states": _rows(
         replication_events, ("cluster", "ts", "replica_id", "broker_epoch", "detail"), "event_type", "broker_state"

@@ -14,14 +14,15 @@ from pipelines.verdict.present import gone
 from pipelines.verdict.records import Condition as Standing
 from pipelines.verdict.records import State
 from pipelines.verdict.words import brokers, listed
+from schemas.event_types import TOPIC_DELETED
 from schemas.levels import POLLED
 from schemas.replication_events import WATCHER
 
 # From marks (who, ts, rank, wrong, missing, reason): of one instant the highest rank counts, and what was known of it
 # before, which says who is missing by rows that may be gone; repeats do not, and a spell lasts from a wrong mark to the
-# next right one. No log says that a topic was deleted: a spell also ends with the first event of a new topic of that
-# name. That nothing is reported of a partition ends nothing: there are no events where nobody leads, or every append is
-# refused.
+# next right one, until the topic is deleted, which controllers alone tell, or until the first event of a new topic of
+# that name. That nothing is reported of a partition ends nothing: there are no events where nobody leads, or every
+# append is refused.
 _SPELLS = """
 , carried_marks AS (
   SELECT *, false AS known FROM marks
@@ -41,13 +42,18 @@ _SPELLS = """
     $rule = 'at_risk' AND (coalesce(h.offline, false) OR coalesce(h.under_min_isr, false)) AS worse,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
+), deleted AS (
+  SELECT cluster, topic, topic_id, ts FROM leaderships WHERE detail = '{deleted}' AND committed
 ), told_before AS (
   SELECT {who} AS who, p.ts, true AS told, p.lasting FROM carried AS p WHERE rule = $rule AND ended IS NULL
 ), rounds AS (
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), lasted AS (
   SELECT spells.*, who.cluster AS cluster, clock, g.cluster IS NOT NULL AS judged,
-    assigned, level, worse, coalesce(turned, CASE
+    assigned, level, worse, coalesce(turned, (
+      SELECT min(greatest(d.ts, spells.ts)) FROM deleted AS d WHERE d.cluster = who.cluster AND d.topic = who.topic
+      AND CASE WHEN d.topic_id IS NULL THEN d.ts >= spells.ts ELSE d.topic_id = who.topic_id END
+    ), CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
@@ -71,7 +77,7 @@ _REPLICA = (
     "'replica': %s}"
 )
 _WHO = _REPLICA % "-1"
-SPELLS = _SPELLS.format(who=_REPLICA % "p.replica", watcher=WATCHER, polled=POLLED)
+SPELLS = _SPELLS.format(who=_REPLICA % "p.replica", watcher=WATCHER, polled=POLLED, deleted=TOPIC_DELETED)
 _SAME = (
     "p.cluster = h.cluster AND p.topic = h.topic AND p.topic_id IS NOT DISTINCT FROM h.topic_id "
     "AND p.partition = h.partition"

@@ -13,7 +13,7 @@ from pipelines.verdict import words
 from pipelines.verdict.losses import NOT_EXCLUDED, how
 from schemas import hw_regressions, isr_changes, partition_hw, replica_sync, replication_events, telemetry_gaps
 from schemas.declaration import Table
-from schemas.event_types import TOPIC_GONE
+from schemas.event_types import TOPIC_DELETED, TOPIC_GONE
 
 _PLACE = "concat(topic, '-', partition)"
 APART_S = 1
@@ -214,6 +214,13 @@ WITH told AS (
 )
 SELECT * FROM changes WHERE {rest} AND value <> before
 """
+_DELETIONS = """
+WITH told AS (
+  SELECT cluster, topic, min(ts) AS ts FROM t WHERE {cluster} AND event_type = 'config' AND detail = '{deleted}'
+  GROUP BY cluster, topic, coalesce(topic_id, CAST(ts AS VARCHAR))
+)
+SELECT * FROM told WHERE {rest}
+"""
 _EVENTS = View(replication_events.TABLE, "ts", "")
 
 
@@ -229,6 +236,10 @@ def _settings(name: str, value: str, given: str) -> Rows:
         return _ever(_SETTINGS, wanted, name=name, value=f"CAST({value} AS VARCHAR)", given=given + topic)
 
     return rows
+
+
+def _deletions(wanted: Filter) -> str:
+    return _ever(_DELETIONS, wanted, deleted=TOPIC_DELETED) + f" AND {Filter(topic=wanted.topic).where(_EVENTS)}"
 
 
 def _broker(row: Row) -> str:
@@ -261,6 +272,8 @@ EVENTS = (
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "replica_id",
          lambda row: f"{words.brokers((row['replica_id'],))} cut its log back", lambda _: "info",
          "event_type = 'truncate'", about=_FOLLOWS),
+    Kind("topic", replication_events.TABLE, _deletions, "topic", lambda row: f"topic {row['topic']} was deleted",
+         lambda _: "info", place=_NOWHERE),
     Kind("topic", replication_events.TABLE, _all(replication_events.TABLE), "topic",
          lambda row: f"topic {row['topic']} is in the metadata no more", lambda _: "info",
          f"event_type = 'lost' AND topic IS NOT NULL AND starts_with(detail, {text(TOPIC_GONE)})"),

@@ -97,6 +97,10 @@ def _replayed_topic(controller: ControllerLogState, line: Line, match: re.Match[
     controller.record_topic(match[2], match[1])
 
 
+def _deleted_topic(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    controller.delete_topic(line, match[1], match[2], events)
+
+
 def _registered(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     controller.broker_state(line, int(match[1]), "started", int(match[2]), events)
     rack = re.search(r"\brack='([^']*)'", line.message)
@@ -164,6 +168,7 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
             _replayed_partition,
         ),
         (re.compile(r"Replayed TopicRecord for topic (\S+) with topic ID (\S{22})"), _replayed_topic),
+        (re.compile(r"Replayed RemoveTopicRecord for topic (\S+) with ID (\S{22})"), _deleted_topic),
         (
             re.compile(r"Replayed BrokerRegistrationChangeRecord .*?: BrokerRegistrationChangeRecord(\(.*)"),
             _registration_changed,
@@ -193,7 +198,7 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
             _state("log_dir_offline"),
         ),
     ),
-    # the next six are of Kafka 3.0 to 3.5
+    # the next six, and the first for "Removed", are of Kafka 3.0 to 3.5
     "Created": (
         (re.compile(r"Created topic (\S+) with topic ID (\S{22})"), _replayed_topic),
         (
@@ -215,7 +220,10 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
     ),
     "ConfigResource(type=TOPIC,": _CONFIGURED,
     "ConfigResource(type=BROKER,": _CONFIGURED,
-    "Removed": ((re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),),
+    "Removed": (
+        (re.compile(r"Removed topic (\S+) with ID (\S{22})"), _deleted_topic),
+        (re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),
+    ),
     "The": ((re.compile(r"The broker has been unfenced"), _state("unfenced", own_report=True)),),
     "Fencing": (
         (re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _state("fenced")),

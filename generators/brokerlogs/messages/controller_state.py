@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
-from schemas.event_types import RACK
+from schemas.event_types import RACK, TOPIC_DELETED
 
 NO_CHANGE = -2
 """Leader in a PartitionChangeRecord that does not change it."""
@@ -206,6 +206,14 @@ class ControllerLogState:
                 registration.partition_epoch = (
                     None if registration.partition_epoch is None else registration.partition_epoch + 1
                 )
+
+    def delete_topic(self, line: Line, topic: str, topic_id: str | None, events: EventBuilder) -> None:
+        """A topic that is deleted; without an id (ZooKeeper) the one that has the name now."""
+        self.registrations = {key: known for key, known in self.registrations.items() if key[0] != topic_id}
+        place = self.broker_log.partitions.place_of_topic(topic)
+        if self.broker_log.wanted(place):
+            committed = {"committed": 1} if topic_id is None else self._commit_fields(line)
+            append_row(events, "config", line, place=place, topic_id=topic_id, detail=TOPIC_DELETED, **committed)
 
     def config(self, line: Line, resource: int, name: str, key: str, value: str, events: EventBuilder) -> None:
         """min.insync.replicas of a topic or of the whole cluster."""

@@ -109,8 +109,6 @@ Topic creation of {} partitions not allowed because quota is violated.
 Topic deletion of {} partitions not allowed because quota is violated.
 Partition creation of {} partitions not allowed because quota is violated.
 Unknown server error validating Create Topic
-Replayed RemoveTopicRecord for topic {} with ID {}
-Removed topic {} with ID {}
 Starting deletion of topic with ID {}
 Unexpected deleteTopics error for {}
 DeleteTopics result(s): {}

@@ -107,9 +107,8 @@ def _config_record(controller: ControllerLogState, line: Line, data: dict[str, A
 
 
 def _remove_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
-    controller.registrations = {
-        key: registration for key, registration in controller.registrations.items() if key[0] != data["topicId"]
-    }
+    if topic := controller.broker_log.names.get(data["topicId"]):
+        controller.delete_topic(line, topic, data["topicId"], events)
 
 
 _RECORDS: dict[str, Callable[[ControllerLogState, Line, dict[str, Any], EventBuilder], None]] = {

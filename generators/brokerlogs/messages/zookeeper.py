@@ -136,6 +136,12 @@ def _registered(controller: ControllerLogState, line: Line, match: re.Match[str]
     controller.broker_state(line, int(match[1]), "started", int(match[2]), events, own_report=True)
 
 
+def _deleted_topics(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """Topics are deleted once brokers that are down are back; from now on nobody is told of them any more."""
+    for topic in match[1].split(","):
+        controller.delete_topic(line, topic, None, events)
+
+
 def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     _state(controller, line, int(match[1]), "controlled_shutdown", events)
 
@@ -172,6 +178,7 @@ _PATTERNS: dict[str, tuple[tuple[re.Pattern[str], _Handler], ...]] = {
     "Initialized": ((re.compile(r"Initialized broker epochs cache: (.*)"), _known_epochs),),
     "Updated": ((re.compile(r"Updated broker epochs cache: (.*)"), _new_epochs),),
     "Registered": ((re.compile(r"Registered broker (\d+) at path /\S+ .*czxid \(broker epoch\): (\d+)"), _registered),),
+    "Starting": ((re.compile(r"Starting topic deletion for topics (\S+)$"), _deleted_topics),),
     "Shutting": ((re.compile(r"Shutting down broker (\d+)$"), _stopping),),
 }
 """Patterns by first word of the message."""

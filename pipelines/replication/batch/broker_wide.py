@@ -18,7 +18,7 @@ from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, OF_
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.coverage import SourcedRows
 from pipelines.replication.telemetry.source import Gap
-from schemas.event_types import RACK
+from schemas.event_types import RACK, TOPIC_DELETED
 from schemas.replication_events import DRAIN, WATCHER
 from schemas.telemetry_gaps import NOT_UNDERSTOOD, UNREAD
 
@@ -121,10 +121,14 @@ def _apply_config(state: State, cluster: int, row: dict[str, Any], ts: int) -> N
         state.timeline.record_broker_state(cluster, row["broker_id"], ts, row["detail"], None, reported_by)
     if (rack := (row["detail"] or "").removeprefix(RACK)) != (row["detail"] or "") and row["replica_id"] is not None:
         state.timeline.record_rack(cluster, row["replica_id"], ts, rack)
-    if row["min_isr"] is None and row["lag_max_ms"] is None:
+    deleted = row["detail"] == TOPIC_DELETED and row["topic"] is not None and row["committed"]
+    if row["min_isr"] is None and row["lag_max_ms"] is None and not deleted:
         return
     topic = CLUSTER_WIDE if row["topic"] is None else state.topics.number(row["cluster"], row["topic"])
     topic_id = -1 if row["topic_id"] is None else state.topic_ids.number(row["topic_id"])
+    if deleted:
+        state.timeline.record_deletion(cluster, topic, ts, topic_id)
+        return
     state.timeline.record_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I64, NEVER
+from pipelines.replication.events.columns import int64_column
 from pipelines.replication.facts.answers import states_of_brokers
 from pipelines.replication.facts.broker_counts import Broker, Row, count_partitions
 from pipelines.replication.facts.follower_lag import followers, lags_of_brokers, worst
@@ -48,14 +50,33 @@ def present(state: State, low_watermarks: I64) -> Present:
 
 
 def present_partitions(state: State, low_watermarks: I64) -> pa.Table:
-    """The present of all partitions but those of topics that a watcher saw go."""
+    """The present of all partitions but those of topics that were deleted, or that a watcher saw go."""
     partitions = health(state, low_watermarks)
-    gone = state.sampled.gone()
-    if not len(gone):
+    gone = [*state.sampled.gone().tolist(), *_deleted(state, partitions)]
+    if not gone:
         return partitions
     there = np.ones(len(partitions), np.bool_)
     there[gone] = False
     return partitions.filter(pa.array(there))
+
+
+def _deleted(state: State, partitions: pa.Table) -> Iterator[int]:
+    """The places in the present of partitions whose topics were deleted: by their ids, of those without one where
+    nothing was told of them after that."""
+    deleted: dict[tuple[Any, ...], dict[str | None, int]] = {
+        state.topics.all[topic]: {None if k < 0 else state.topic_ids.all[k][0]: ts for k, ts in ids.items()}
+        for (_, topic), ids in state.timeline.deletions.items()
+    }
+    if not deleted:
+        return
+    named = pc.is_in(partitions["topic"], pa.array([topic for _, topic in deleted], pa.string()))
+    places = np.flatnonzero(named.to_numpy())
+    rows = partitions.select(["cluster", "topic", "topic_id"]).take(pa.array(places)).to_pylist()
+    last = int64_column(partitions["last_event_ts"])[places].tolist()
+    for place, row, last_ts in zip(places.tolist(), rows, last, strict=True):
+        ids = deleted.get((row["cluster"], row["topic"]), {})
+        if (row["topic_id"] is not None and row["topic_id"] in ids) or last_ts <= ids.get(None, -1):
+            yield place
 
 
 def _rows(

@@ -47,6 +47,8 @@ class Timeline:
     """The rack that a broker reported last, and when."""
     answers: dict[tuple[int, int], list[Answer]] = field(default_factory=dict)
     """Findings of a watcher on whether brokers answer, and on the controllers (CONTROLLERS in place of a broker)."""
+    deletions: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
+    """When a topic was deleted, by the number of its id or -1."""
     _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
@@ -91,6 +93,12 @@ class Timeline:
     def record_rack(self, cluster: int, broker: int, ts: int, rack: str) -> None:
         """Adds the rack of a broker; the latest counts, of several at one time the greatest name."""
         self.racks[cluster, broker] = max((ts, rack), self.racks.get((cluster, broker), (ts, rack)))
+
+    def record_deletion(self, cluster: int, topic: int, ts: int, topic_id: int) -> None:
+        """Adds that a topic was deleted; controllers that restart tell it again later. Without ids the last counts."""
+        known = self.deletions.setdefault((cluster, topic), {})
+        earliest_or_last = min if topic_id >= 0 else max
+        known[topic_id] = earliest_or_last(ts, known.get(topic_id, ts))
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
         """The states of a broker up to a time."""

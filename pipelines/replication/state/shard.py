@@ -235,6 +235,11 @@ def _add_timeline(old: State, new: State, of: _Numbers) -> None:
         for ts, min_isr, lag_ms, topic_id in configs:
             known = -1 if topic_id < 0 else new.topic_ids.number(*old.topic_ids.all[topic_id])
             new.timeline.record_config(int(of.clusters[cluster]), number, ts, min_isr, lag_ms, known)
+    for (cluster, topic), deletions in old.timeline.deletions.items():
+        number = new.topics.number(*old.topics.all[topic])
+        for topic_id, ts in deletions.items():
+            known = -1 if topic_id < 0 else new.topic_ids.number(*old.topic_ids.all[topic_id])
+            new.timeline.record_deletion(int(of.clusters[cluster]), number, ts, known)
     for (cluster, broker), versions in old.timeline.versions.items():
         for ts, reported, value in versions:
             new.timeline.record_version(int(of.clusters[cluster]), broker, ts, reported, value)

@@ -130,6 +130,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     answers: list[tuple[int, int, list[tuple[int, str]]]] = []
     last_gaps: list[tuple[int, int, int]] = []
     last_misreads: list[tuple[int, int, int]] = []
+    deletions: list[tuple[int, int, dict[int, int]]] = []
 
 
 _encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
@@ -157,6 +158,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         answers=[(*k, v) for k, v in state.timeline.answers.items()],
         last_gaps=[(*k, v) for k, v in state.last_gaps.items()],
         last_misreads=[(*k, v) for k, v in state.last_misreads.items()],
+        deletions=[(*k, v) for k, v in state.timeline.deletions.items()],
     )  # fmt: skip
 
 
@@ -211,6 +213,7 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, b): entries for c, b, entries in rest.versions},
         {(c, b): rack for c, b, rack in rest.racks},
         {(c, b): answers for c, b, answers in rest.answers},
+        {(c, t): deleted for c, t, deleted in rest.deletions},
     )
     state.waiting, state.pending_starts = (
         with_all_columns(tables["waiting"]),

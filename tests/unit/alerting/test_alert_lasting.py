@@ -287,6 +287,28 @@ def test_what_is_wrong_with_a_deleted_topic_ends_when_it_is_created_again(rule, 
     ]
 
 
+DELETIONS = {
+    "by its id": ({"topic_id": OLD, "ts": 2000}, 2000),
+    "told again by a controller that restarts": ({"topic_id": OLD, "ts": 2500}, 2000),
+    "another of its name": ({"topic_id": NEW, "ts": 2000}, None),
+    "without ids": ({"topic_id": None, "ts": 2000}, 2000),
+    "without ids, one before it": ({"topic_id": None, "ts": 40}, None),
+    "not committed": ({"topic_id": OLD, "ts": 2000, "committed": False}, None),
+}
+
+
+@pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())
+@pytest.mark.parametrize(("deletion", "ended"), DELETIONS.values(), ids=DELETIONS)
+def test_what_is_wrong_with_a_topic_ends_as_it_is_deleted(rule, got, deletion, ended):
+    first = {"partition": -1, "detail": "topic=deleted", "committed": True}
+    told = [first | deletion, *([first | {"topic_id": OLD, "ts": 2000}] if deletion["ts"] == 2500 else [])]
+    found = states(evidence(3000, **got | {"leaderships": [*got.get("leaderships", []), *told]}))
+    expected = "resolved" if ended else "firing"
+    assert [(name, state, first, last) for name, state, _, first, last in found] == [
+        (rule, expected, 50, ended or 3000)
+    ]
+
+
 @pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())
 def test_that_nothing_is_reported_of_a_partition_ends_nothing(rule, got):
     """Where nobody leads, or every append is refused, there are no events by nature."""

@@ -223,3 +223,21 @@ def test_a_topic_is_not_mistaken_for_a_partition_of_its_name():
     config = f"Replayed ConfigRecord for {resource} which set configuration min.insync.replicas to 2"
     rows = events(recorded(2, 1, name="a-0"), said(config, CONFIGURATION))
     assert short(rows, "topic", "partition") == [("fetch", "a", 0), ("config", "a-0", -1)]
+
+
+@pytest.mark.parametrize("words", ["Replayed RemoveTopicRecord for topic", "Removed topic"])
+def test_a_topic_that_is_deleted(words):
+    """Kafka 3.6 and later, and 3.0 to 3.5: in the words of 4.1.1 and 3.3.2."""
+    deleted = said(f"{words} a-7 with ID {ID}.")
+    fields = ("topic", "topic_id", "partition", "detail")
+    assert short(events(deleted), *fields) == [("config", "a-7", ID, -1, "topic=deleted")]
+
+
+def test_topics_that_a_controller_with_zookeeper_deletes():
+    """In the words of 3.6.2, as it begins: it ends once all replicas are back. They have no ids there."""
+    deleted = line("[Controller id=1] Starting topic deletion for topics alone,t-1", "kafka.controller.KafkaController")
+    fields = ("topic", "topic_id", "partition", "detail", "committed")
+    assert short(events(deleted), *fields) == [
+        ("config", "alone", None, -1, "topic=deleted", True),
+        ("config", "t-1", None, -1, "topic=deleted", True),
+    ]

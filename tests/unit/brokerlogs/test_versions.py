@@ -28,7 +28,7 @@ OLDER_QUORUMS = {
         "ReplicationControlManager", [("election", "a-7", 1)],
     ),
     f"Created topic a-7 with topic ID {ID}.": ("ReplicationControlManager", []),
-    f"Removed topic a-7 with ID {ID}.": ("ReplicationControlManager", []),
+    f"Removed topic a-7 with ID {ID}.": ("ReplicationControlManager", [("config", "a-7", -1)]),
     f"Registered new broker: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),
     f"Re-registered broker incarnation: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),
     f"Re-registered broker id 3: {REGISTERED}": ("ClusterControlManager", [("broker_state", "started", 3)]),

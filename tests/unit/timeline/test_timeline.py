@@ -201,3 +201,13 @@ def test_the_past_of_a_partition_has_what_was_lost(lake):
     past = partition_past(Lake(lake), Filter("prod", "clicks", 0))
     assert past.lost == [LostRange(at(5), 120, 299, True), LostRange(at(6), 120, 299, False)]
     assert partition_past(Lake(lake), Filter("prod", "none", 0)) is None
+
+
+@pytest.mark.parametrize(("topic", "told"), [(None, ["clicks", "orders"]), ("orders", ["orders"])])
+def test_a_topic_that_was_deleted_is_told_once(lake, topic, told):
+    """By each controller, and again by one that restarts."""
+    deleted = {"detail": "topic=deleted", "topic_id": "A" * 22}
+    write(lake, "replication_events", config(2, topic="orders", **deleted), config(3, topic="orders", **deleted),
+          config(900, topic="orders", **deleted), config(1, topic="clicks", detail="topic=deleted"))  # fmt: skip
+    lines = timeline(Lake(lake), Filter("prod", topic), 9).lines
+    assert [(line.kind, line.text) for line in lines] == [("topic", f"topic {name} was deleted") for name in told]
