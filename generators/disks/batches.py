@@ -36,8 +36,11 @@ HEADER = 61
 """Bytes of a v2 batch before its records."""
 PREFIX = 12
 """Bytes that `batchLength` does not count: base offset and that length."""
-SMALLEST_OLD = 22
+SMALLEST_OLD = 26
 """Bytes of an empty message of format v0; its magic stands where that of v2 does."""
+MAGIC_AT = 16
+MOST_OFFSETS = (1 << 31) - 1
+"""Offsets of one segment behind its base (LogSegment.canConvertToRelativeOffset)."""
 COMPRESSION, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(7)
 """ControlRecordType."""
@@ -63,16 +66,19 @@ def crc_table(polynomial: int) -> Array:
     return table
 
 
-def _crc_tables() -> Array:
-    """CRC-32C (Castagnoli) of each byte, then with 1 to 7 zero bytes behind it."""
+def _crc_tables(polynomial: int) -> Array:
+    """The checksum of each byte by a reversed polynomial, then with 1 to 7 zero bytes behind it."""
     tables = np.zeros((8, 256), np.uint32)
-    table = tables[0] = crc_table(0x82F63B78)
+    table = tables[0] = crc_table(polynomial)
     for k in range(1, 8):
         tables[k] = (tables[k - 1] >> 8) ^ table[tables[k - 1] & 0xFF]
     return tables
 
 
-CRC_TABLES = _crc_tables()
+CRC_TABLES = _crc_tables(0x82F63B78)
+"""CRC-32C (Castagnoli), of batches."""
+OLD_CRC_TABLES = _crc_tables(0xEDB88320)
+"""CRC-32, of messages before 0.11."""
 
 
 @kernel
@@ -133,21 +139,22 @@ def _all_zero(buf: Array, start: int, end: int) -> bool:
 
 
 @compiled
-def walk(buf: Array, state: Array, out: Array, tables: Array, last_window: bool) -> int:
+def walk(buf: Array, state: Array, out: Array, tables: Array, old_tables: Array, last_window: bool) -> int:
     """Fill `out` with the batches of a window of a segment; returns how many.
 
     `state`: the window's position in the file, the offset that the next batch may have at least, where in the window
-    to go on, why the walk ended (WHOLE: it goes on with the next window), the size of a batch larger than the window.
+    to go on, why the walk ended (WHOLE: it goes on with the next window), the size of a batch larger than the window,
+    the offset that the last whole batch might have had at least, the segment's base offset.
     """
     file_position, at, count = state[0], state[2], 0
     state[3], state[4] = WHOLE, 0
     while count < len(out):
         rest = len(buf) - at
-        if rest < HEADER:
+        if rest <= MAGIC_AT:
             if last_window and rest:
                 state[3] = ZEROS if _all_zero(buf, at, len(buf)) else TORN
             break
-        size, magic = _big_endian(buf, at + 8, 4) + PREFIX, int(buf[at + 16])
+        size, magic = _big_endian(buf, at + 8, 4) + PREFIX, int(buf[at + MAGIC_AT])
         if size == PREFIX and _all_zero(buf, at, len(buf)):
             state[3] = ZEROS
             break
@@ -161,13 +168,14 @@ def walk(buf: Array, state: Array, out: Array, tables: Array, last_window: bool)
             state[3] = TORN if last_window else WHOLE
             state[4] = size
             break
-        _read_header(buf, at, size, magic, out[count], tables)
         batch = out[count]
+        if magic == 2:
+            _read_header(buf, at, size, batch, tables)
+        else:
+            _read_old_header(buf, at, size, magic, state[1], batch, old_tables)
         batch.position = file_position + at
-        if batch.fault == WHOLE and (batch.base < state[1] or batch.last < batch.base):
-            batch.fault = OFFSETS
         if batch.fault == WHOLE:
-            state[1] = batch.last + 1
+            _judge_offsets(out, count, state)
         at += size
         count += 1
     state[2] = at
@@ -175,14 +183,45 @@ def walk(buf: Array, state: Array, out: Array, tables: Array, last_window: bool)
 
 
 @compiled
-def _read_header(buf: Array, at: int, size: int, magic: int, batch: Any, tables: Array) -> None:
-    batch.base, batch.size, batch.magic, batch.fault = _big_endian(buf, at, 8), size, magic, WHOLE
-    batch.control = -1
-    if magic < 2:
-        batch.last, batch.max_ts, batch.producer, batch.epoch, batch.sequence = batch.base, -1, -1, -1, -1
-        batch.count, batch.attributes, batch.producer_epoch = 1, np.int64(buf[at + 17]), -1
-        batch.crc = _big_endian(buf, at + 12, 4) & np.int64(0xFFFFFFFF)
+def _judge_offsets(out: Array, count: int, state: Array) -> None:
+    """Judge the offsets of the batch `count`, which its checksum does not cover.
+
+    A batch behind one that left out offsets, and below that one, shows that one of the two is damaged: the former if
+    this one begins where that would have ended without its step, else nobody knows which.
+    """
+    batch, before = out[count], out[max(count - 1, 0)]
+    if batch.last < batch.base or batch.last - state[6] > MOST_OFFSETS:
+        batch.fault = OFFSETS
         return
+    if batch.base < state[1]:
+        stepped = count > 0 and before.fault == WHOLE and before.base > state[5]
+        if not stepped or batch.base < state[5]:
+            batch.fault = OFFSETS
+            return
+        before.fault = OFFSETS
+        state[1] = state[5]
+        if batch.base != state[5] + before.last - before.base + 1:
+            batch.fault = OFFSETS
+            return
+    state[5], state[1] = state[1], batch.last + 1
+
+
+@compiled
+def _read_old_header(buf: Array, at: int, size: int, magic: int, least: int, batch: Any, tables: Array) -> None:
+    """Read a message of before 0.11; a compressed one has the offset of the last that it wraps."""
+    batch.size, batch.magic, batch.fault, batch.control = size, magic, WHOLE, -1
+    batch.last, batch.attributes, batch.count = _big_endian(buf, at, 8), np.int64(buf[at + MAGIC_AT + 1]), 1
+    batch.base = min(least, batch.last) if batch.attributes & COMPRESSION else batch.last
+    batch.max_ts, batch.producer, batch.epoch, batch.sequence, batch.producer_epoch = -1, -1, -1, -1, -1
+    batch.crc = _big_endian(buf, at + 12, 4) & np.int64(0xFFFFFFFF)
+    if crc32c(0, buf, at + MAGIC_AT, at + size, tables) != np.int64(batch.crc):
+        batch.fault = CHECKSUM
+
+
+@compiled
+def _read_header(buf: Array, at: int, size: int, batch: Any, tables: Array) -> None:
+    batch.base, batch.size, batch.magic, batch.fault = _big_endian(buf, at, 8), size, 2, WHOLE
+    batch.control = -1
     batch.epoch, batch.crc = _big_endian(buf, at + 12, 4), _big_endian(buf, at + 17, 4) & np.int64(0xFFFFFFFF)
     batch.attributes, batch.last = _big_endian(buf, at + 21, 2), batch.base + _big_endian(buf, at + 23, 4)
     batch.max_ts, batch.producer = _big_endian(buf, at + 35, 8), _big_endian(buf, at + 43, 8)

@@ -58,6 +58,8 @@ class BrokerCheckpoints:
     told: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
     """Time of the checkpoint told last (epoch seconds) by directory; whether it was stopped, None: it is read again."""
     problems: list[str] = field(default_factory=list)
+    others: Sequence[LogDirectory] = ()
+    """Directories of other brokers that were read at the same time."""
     _unchanged: dict[Path, tuple[tuple[float, float], str | None, Entries]] = field(default_factory=dict)
     """Times of a partition's files by its directory, its topic id and its epochs."""
 
@@ -136,8 +138,23 @@ class BrokerCheckpoints:
             if hw is not None and leo is not None and hw > leo:
                 words = f"its checkpoint has a high watermark of {hw}, its log ends at {leo}: damaged, or cut"
                 self.problems.append(f"{directory.name}: {partition.path.name}: {words}")
-                hw = None
+                hw = self._confirmed(partition.place, ReplicaFiles(unchanged[1], hw, leo, unchanged[2]))
+                leo = leo if hw is None else None  # it ended above its high watermark then
         return ReplicaFiles(unchanged[1], hw, leo, unchanged[2])
+
+    def _confirmed(self, place: Place, files: ReplicaFiles) -> int | None:
+        """The high watermark above the end of a log that another broker in its epoch has at least, None without one.
+
+        Two checkpoints are not damaged alike: the log was cut, as by a power failure that hit all replicas.
+        """
+        hw, most = files.hw or 0, 0
+        for directory in self.others:
+            replica = directory.replica(place)
+            if replica is None or replica.topic_id != files.topic_id:
+                continue
+            if tuple(replica.leader_epochs()[-1:]) == files.entries[-1:]:
+                most = max(most, directory.high_watermark(replica) or 0)
+        return min(hw, most) if most > (files.leo or 0) else None
 
 
 def _checkpoint(directory: LogDirectory) -> Offsets:

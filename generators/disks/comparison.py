@@ -15,10 +15,12 @@ from generators.disks.replica import ReplicaLog
 def compare(logs: Sequence[ReplicaLog]) -> None:
     """Add what only a comparison shows to the findings of each replica."""
     for one, other in combinations(logs, 2):
-        _compare_identity(one, other)
-        _compare_checksums(one, other)
+        if not _are_of_two_topics(one, other):
+            _compare_checksums(one, other)
     for follower in logs:
-        _judge_cuts(follower, logs)
+        _judge_cuts(
+            follower, [log for log in logs if log.topic_id in (None, follower.topic_id) or not follower.topic_id]
+        )
 
 
 def parts_at(one: ReplicaLog, other: ReplicaLog) -> int | None:
@@ -27,11 +29,14 @@ def parts_at(one: ReplicaLog, other: ReplicaLog) -> int | None:
     return None if None in cuts else min(cut for cut in cuts if cut is not None)
 
 
-def _compare_identity(one: ReplicaLog, other: ReplicaLog) -> None:
+def _are_of_two_topics(one: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether two logs of one name are of different topics, which is a finding; their offsets say nothing then."""
     ids = one.topic_id, other.topic_id
-    if None not in ids and ids[0] != ids[1]:
-        detail = f"topic id {ids[0]} on {one.name}, {ids[1]} on {other.name}: one is of a deleted topic"
-        one.add("topic_ids", Severity.CRITICAL, detail, other=other)
+    if None in ids or ids[0] == ids[1]:
+        return False
+    detail = f"topic id {ids[0]} on {one.name}, {ids[1]} on {other.name}: one is of a deleted topic"
+    one.add("topic_ids", Severity.CRITICAL, detail, other=other)
+    return True
 
 
 def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:

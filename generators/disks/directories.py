@@ -89,6 +89,12 @@ class LogDirectory:
         checkpoint = self.offsets.get(file)
         return checkpoint.by_place.get(place) if checkpoint else None
 
+    @property
+    def offsets_written(self) -> float:
+        """When the checkpoint of high watermarks was written (epoch seconds); 0 without it."""
+        checkpoint = self.offsets.get(HIGH_WATERMARKS)
+        return checkpoint.written if checkpoint else 0.0
+
     def high_watermark(self, partition: PartitionDirectory) -> int | None:
         """This replica's high watermark by the checkpoint (5.4); None if that is older than the partition.
 

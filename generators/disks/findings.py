@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
+SHOWN = 3
+"""Places named in one finding."""
+
 
 class Severity(StrEnum):
     """The gravity of a finding: only `critical` and `unknown` change the exit status."""

@@ -262,6 +262,7 @@ class _BrokerReader(_Reader):
         files = self._files
         files.told = {name: tuple(told) for name, told in self._state.get("told", {}).items()}
         own = [one for one in directories if one.broker_id == files.broker_id]
+        files.others = [one for one in directories if one.broker_id != files.broker_id]
         rows = files.rows(own, self._place.cluster, self.source, time())
         defaults = {"broker_id": files.broker_id, "level": POLLED}
         summary.rows += self._commit(rows, files.until_ms, {}, {"told": files.told}, defaults)

@@ -36,9 +36,21 @@ def lineage(entries: Sequence[tuple[int, int]], end: int) -> Lineage:
 
 
 def batch_epochs(epoch: Array, base: Array) -> list[tuple[int, int]]:
-    """(epoch, first base offset) where a new epoch begins in the batches themselves."""
+    """(epoch, first base offset) where a new epoch begins in the batches themselves; those before 0.11 have none."""
+    base, epoch = base[epoch >= 0], epoch[epoch >= 0]
     changes = [0, *(1 + (epoch[1:] != epoch[:-1]).nonzero()[0]).tolist()] if len(epoch) else []
     return [(int(epoch[k]), int(base[k])) for k in changes]
+
+
+def rising(entries: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The entries without those of an epoch that is later than one behind it: a leader's epoch is in no checksum."""
+    found: list[tuple[int, int]] = []
+    for epoch, start in entries:
+        while found and found[-1][0] > epoch:
+            found.pop()
+        if not found or found[-1][0] < epoch:
+            found.append((epoch, start))
+    return found
 
 
 def contradiction(entries: Sequence[tuple[int, int]], batches: Sequence[tuple[int, int]], end: int) -> str | None:

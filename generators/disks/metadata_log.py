@@ -14,7 +14,6 @@ import numpy as np
 from generators.disks.batches import (
     CONTROL,
     FAULTS,
-    KRAFT_VOTERS,
     LEADER_CHANGE,
     SNAPSHOT_FOOTER,
     TORN,
@@ -27,7 +26,7 @@ from generators.disks.files import Unreadable, read_whole
 from generators.disks.lineage import Lineage, batch_epochs, cut_offset, lineage
 from generators.disks.records import Damaged, Record, records
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
-from generators.disks.voters import named_voters
+from generators.disks.voters import Voters, named_voters, with_directories
 
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
@@ -38,6 +37,7 @@ class Snapshot(NamedTuple):
     path: Path
     end: int
     epoch: int
+    voters: Voters
 
 
 @dataclass
@@ -50,7 +50,7 @@ class NodeLog:
     lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
     snapshots: list[Snapshot] = field(default_factory=list)
     quorum_epoch: int = -1
-    voters: frozenset[int] = frozenset()
+    voters: Voters = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     is_whole: bool = False
     """Whether all segments were read to their ends."""
@@ -85,7 +85,7 @@ class SegmentPart:
     last: np.void | None = None
     begun: tuple[int, int] = 0, 0
     epochs: list[Array] = field(default_factory=list)
-    voters: frozenset[int] = frozenset()
+    voters: Voters = field(default_factory=dict)
 
     def walk(self, segment: Segment, *, newest: bool) -> str:
         """Go on from the last batch if that still lies there: equal offset and epoch have an equal log before them.
@@ -104,16 +104,15 @@ class SegmentPart:
                 changes = whole["epoch"] != np.append(known, whole["epoch"][:-1])
                 self.epochs += [whole[["epoch", "base"]][changes]] if changes.any() else []
                 self.last = whole[-1].copy()
-            chosen = whole[(whole["control"] == LEADER_CHANGE) | (whole["control"] == KRAFT_VOTERS)]
-            for one in batches(chosen, data, block):
-                self.voters = named_voters(int(one.batch["control"]), one.records()) or self.voters
+            for one in batches(whole[whole["control"] >= LEADER_CHANGE], data, block):
+                self.voters = named_voters(one.records(), self.voters)
             first = False
             if len(faults):
                 position, fault = block[["position", "fault"]][faults[0]].tolist()
                 damage = f"at byte {position:,}: {FAULTS[fault]}"
                 break
         if first and self.last is not None:  # cut, and written anew
-            self.last, self.epochs, self.voters = None, [], frozenset()
+            self.last, self.epochs, self.voters = None, [], {}
             return self.walk(segment, newest=newest)
         if walk_end.reason not in ((WHOLE, TORN, ZEROS) if newest else (WHOLE,)):
             return f"from byte {walk_end.position:,} on {walk_end.words}"
@@ -142,13 +141,15 @@ def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
             part = node.parts[segment.path] = walked.setdefault(segment.path, SegmentPart())
             damage = part.walk(segment, newest=segment is node.files[-1])
             epochs += part.epochs
-            node.voters = part.voters or node.voters
+            node.voters = with_directories(part.voters, node.voters) or node.voters
             end = end if part.last is None else int(part.last["last"]) + 1
             if damage:
                 node.problems.append(f"{directory.name}: {segment.path}: {damage}; its copy is read up to there")
                 break
         node.is_whole = not node.problems
         node.snapshots = sorted(_snapshots(replica.path, walked), key=lambda one: one.end)
+        told = next((one.voters for one in node.snapshots[::-1] if one.voters), {})
+        node.voters = with_directories(node.voters, told) or told
         state = json.loads(read_whole(replica.path / "quorum-state")[0])
         node.quorum_epoch = int(state["leaderEpoch"])
     except (Unreadable, OSError, Damaged, ValueError, KeyError, TypeError) as error:
@@ -170,16 +171,17 @@ def _snapshots(folder: Path, walked: Walked) -> Iterator[Snapshot]:
     """Snapshots that end in their footer: one that is still written is named `.part`, and a torn one has none."""
     for path in folder.iterdir():
         if match := _SNAPSHOT.fullmatch(path.name):
-            walk_end, last = WalkEnd(), None
-            for block, _ in blocks(Segment(path, 0), walk_end) if path not in walked else ():
-                last = block[-1]
-                if (block["fault"] != WHOLE).any():
-                    last = None
+            walk_end, last, part = WalkEnd(), None, SegmentPart()
+            for block, data in blocks(Segment(path, 0), walk_end) if path not in walked else ():
+                last = None if (block["fault"] != WHOLE).any() else block[-1]
+                if last is None:
                     break
+                for one in batches(block[block["control"] >= LEADER_CHANGE], data, block):
+                    part.voters = named_voters(one.records(), part.voters)
             if last is not None and walk_end.reason == WHOLE and last["control"] == SNAPSHOT_FOOTER:
-                walked[path] = SegmentPart()
+                walked[path] = part
             if path in walked:  # a complete one is written once, and renamed
-                yield Snapshot(path, int(match[1]), int(match[2]))
+                yield Snapshot(path, int(match[1]), int(match[2]), walked[path].voters)
 
 
 def longest(nodes: Sequence[NodeLog]) -> NodeLog:
@@ -204,7 +206,7 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
     chosen = longest(nodes)
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
     voters = chosen.voters
-    present = {node.directory.broker_id: node for node in nodes if node.directory.broker_id in voters}
+    present = {node.directory.broker_id: node for node in nodes if _votes(node.directory, voters)}
     given = len(present) == len(voters) and all(node.is_whole for node in present.values())
     if voters and len(present) == len(voters):
         bound = max(bound, min(agreed_end(node, chosen) for node in present.values()))
@@ -215,6 +217,12 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
             end = min(sorted(ends)[-(len(voters) // 2 + 1)], (chosen.lineage.end_of(epoch) or (epoch, 0))[1])
             bound = max(bound, end if end > start else 0)
     return bound
+
+
+def _votes(directory: LogDirectory, voters: Voters) -> bool:
+    """Whether a copy is a voter's: of its node, and of its directory if the quorum names that."""
+    node = directory.broker_id
+    return node is not None and node in voters and voters[node] in (None, directory.directory_id)
 
 
 def _has(chosen: Lineage, snapshot: Snapshot) -> bool:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from generators.disks.batches import ABORT, BATCH, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, Array
+from pipelines.replication.compiled.decorators import compiled
 
 EXPIRATION_MS = 86_400_000
 """`producer.id.expiration.ms` by default: a broker forgets a producer's sequence after it."""
 LAST_SEQUENCE = (1 << 31) - 1
+DUPLICATE, HOLE = 1, 2
+"""A batch's sequences were written before, or some before it are missing."""
 
 
 @dataclass
@@ -44,21 +47,14 @@ class Producers:
         self.ids.update(np.unique(block["producer"]).tolist())
         rows = np.concatenate([self._last, block])
         rows = rows[np.lexsort((rows["base"], rows["producer"]))]
-        while (back := np.flatnonzero(self._steps(rows) > LAST_SEQUENCE // 2)).size:
-            self.duplicates += _places(rows, back[:1] + 1)
-            rows = np.delete(rows, back[:1] + 1)
-        self.holes += _places(rows, np.flatnonzero(self._steps(rows)) + 1)
-        ends = np.append(rows["producer"][1:] != rows["producer"][:-1], True)
-        kept = rows[ends]
-        self._last = kept[kept["max_ts"] > kept["max_ts"].max() - self.expiration_ms] if len(kept) else kept
-
-    def _steps(self, rows: Array) -> Array:
-        """The number of sequences missing before each batch but the first, modulo 2^31; 0 where that cannot be told."""
-        before, after = rows[:-1], rows[1:]
-        last = (before["sequence"].astype(np.int64) + before["last"] - before["base"]) & LAST_SEQUENCE
-        same = (after["producer"] == before["producer"]) & (after["producer_epoch"] == before["producer_epoch"])
-        same &= after["max_ts"] - before["max_ts"] < self.expiration_ms
-        return np.where(same, (after["sequence"] - last - 1) & LAST_SEQUENCE, 0)
+        faults = np.zeros(len(rows), np.int8)
+        judge_sequences(rows, self.expiration_ms, faults)
+        self.duplicates += _places(rows, faults == DUPLICATE)
+        self.holes += _places(rows, faults == HOLE)
+        rows = rows[faults != DUPLICATE]
+        if len(rows):
+            last = rows[np.append(rows["producer"][1:] != rows["producer"][:-1], True)]
+            self._last = last[last["max_ts"] > last["max_ts"].max() - self.expiration_ms]
 
     def _transactions(self, block: Array) -> None:
         self.committed += int(np.count_nonzero(block["control"] == COMMIT))
@@ -72,6 +68,24 @@ class Producers:
                 rows = rows[markers[-1] + 1 :]
             if len(rows):
                 self.open.setdefault(producer, int(rows["base"][0]))
+
+
+@compiled
+def judge_sequences(rows: Array, expiration_ms: int, faults: Array) -> None:
+    """Mark batches, in the order of producers and offsets, whose sequences are no continuation of those before."""
+    before = -1
+    for k in range(len(rows)):
+        row = rows[k]
+        if before >= 0 and rows[before].producer == row.producer:
+            known = rows[before]
+            if known.producer_epoch == row.producer_epoch and row.max_ts - known.max_ts < expiration_ms:
+                last = np.int64(known.sequence) + known.last - known.base
+                step = (np.int64(row.sequence) - last - 1) & LAST_SEQUENCE
+                if step > LAST_SEQUENCE // 2:
+                    faults[k] = DUPLICATE
+                    continue
+                faults[k] = HOLE if step else 0
+        before = k
 
 
 def _places(rows: Array, where: Array) -> list[tuple[int, int, int]]:

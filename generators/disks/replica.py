@@ -13,18 +13,17 @@ from generators.disks.batches import CONTROL, FAULTS, TORN, WHOLE, ZEROS, Array
 from generators.disks.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
-from generators.disks.findings import Finding, Severity
+from generators.disks.findings import SHOWN, Finding, Severity
 from generators.disks.keys import CRC32_TABLE, count_keys
-from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage
+from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage, rising
 from generators.disks.producers import Producers
 from generators.disks.records import Damaged, payload_of
-from generators.disks.segments import Segment, WalkEnd, blocks, index_entries, segments
+from generators.disks.segments import Segment, WalkEnd, blocks, segments
+from generators.disks.sparse_index import SparseIndex
 
 KEPT = ("base", "last", "epoch", "crc")
 MOST_BATCHES = 20_000_000
 """Batches of one replica whose checksums are kept for the comparison: half a gigabyte."""
-SHOWN = 3
-"""Places named in one finding."""
 
 
 @dataclass
@@ -81,8 +80,12 @@ class ReplicaLog:
 
     @property
     def log_start(self) -> int:
-        """The start of the log by its files and its checkpoint; between this and `start` a tiered log is remote."""
-        return max(self.start, self.directory.offset(LOG_STARTS, self.source.place) or 0)
+        """The start of the log by its files and its checkpoint; between this and `start` a tiered log is remote.
+
+        One above the end is that of another topic of this name: entries are keyed by name.
+        """
+        told = self.directory.offset(LOG_STARTS, self.source.place) or 0
+        return max(self.start, told if told <= self.end else 0)
 
     @property
     def is_cut_short(self) -> bool:
@@ -133,7 +136,7 @@ def read_replica(
 def _read_segment(
     log: ReplicaLog, segment: Segment, kept: list[Array], on_bytes: Callable[[int], None], *, newest: bool
 ) -> None:
-    walk_end, faults, gaps, index = WalkEnd(), Counter[int](), [], _Index(log, segment)
+    walk_end, faults, gaps, index = WalkEnd(), Counter[int](), [], SparseIndex(log, segment)
     log.end = max(log.end, segment.base)
     for block, data in blocks(segment, walk_end):
         on_bytes(len(data))
@@ -215,55 +218,16 @@ def _judge_gaps(log: ReplicaLog, segment: Segment, gaps: list[tuple[int, int]]) 
         )
 
 
-class _Index:
-    """The sparse index of one segment against its batches (5.6), block by block."""
-
-    def __init__(self, log: ReplicaLog, segment: Segment) -> None:
-        self._log, self._segment = log, segment
-        self._entries = np.zeros((0, 2), np.int64)
-        try:
-            self._entries = index_entries(segment)
-        except Unreadable as error:
-            missing = not segment.index.exists()
-            log.add("index", Severity.INFO if missing else Severity.CRITICAL, str(error) + "; a start builds it anew")
-        log.index_entries += len(self._entries)
-        if len(self._entries) > 1 and (np.diff(self._entries, axis=0) <= 0).any():
-            log.add("index", Severity.CRITICAL, f"{segment.index.name}: its entries do not rise")
-            self._entries = self._entries[:0]
-
-    def observe(self, block: Array) -> None:
-        """Compare the entries whose positions lie in this block: each is the start of a batch, its offset the last of
-        that batch or of a later one before the next entry's position."""
-        positions, lasts = block["position"], block["last"]
-        entries = self._entries[(self._entries[:, 1] >= positions[0]) & (self._entries[:, 1] <= positions[-1])]
-        if not len(entries):
-            return
-        at = np.searchsorted(positions, entries[:, 1])
-        fits = (at < len(positions)) & (positions[at.clip(0, len(positions) - 1)] == entries[:, 1])
-        to = np.searchsorted(lasts, entries[:, 0])
-        limit = np.append(at[1:], len(positions))
-        fits &= (to >= at) & (
-            (to >= len(lasts)) | ((lasts[to.clip(0, len(lasts) - 1)] == entries[:, 0]) & (to < limit))
-        )
-        for offset, position in entries[~fits][:SHOWN].tolist():
-            detail = f"{self._segment.index.name}: offset {offset} at byte {position:,} is the end of no batch there"
-            self._log.add("index", Severity.CRITICAL, detail, offset)
-
-    def close(self, size: int) -> None:
-        """The segment ends at byte `size`."""
-        beyond = self._entries[self._entries[:, 1] >= size]
-        if len(beyond):
-            offset, position = beyond[0].tolist()
-            detail = f"{self._segment.index.name}: offset {offset} at byte {position:,}, behind the end of the segment"
-            self._log.add("index", Severity.CRITICAL, detail, offset)
-        steps = np.diff(np.concatenate([[0], self._entries[:, 1], [size]]))
-        self._log.longest_scan = max(self._log.longest_scan, int(steps.max()))
-
-
 def _judge_lineage(log: ReplicaLog) -> None:
     seen = batch_epochs(log.keys["epoch"], log.keys["base"])
     try:
-        entries = log.source.leader_epochs() or seen
+        entries = log.source.leader_epochs()
+        if (sound := rising(seen)) != seen:
+            epoch, base = next(one for one in seen if one not in sound)
+            detail = f"the batch at {base} is of epoch {epoch}, a later one of an earlier epoch: one is damaged"
+            log.add("epochs", Severity.CRITICAL, detail, base)
+            seen = entries or sound
+        entries = entries or seen
         if why := contradiction(entries, seen, log.end):
             log.add("epochs", Severity.CRITICAL, f"leader-epoch-checkpoint does not fit the log: {why}")
             entries = seen

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,32 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from generators.disks.batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, ZEROS, Array
+from generators.disks.batches import WHOLE, ZEROS, Array
 from generators.disks.checkpoints import LARGEST, Place
 from generators.disks.comparison import parts_at
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
+from generators.disks.findings import SHOWN
 from generators.disks.metadata_log import batches
-from generators.disks.records import Damaged, records
-from generators.disks.replica import SHOWN, read_replica
-from generators.disks.segments import Segment, WalkEnd, blocks, segments
+from generators.disks.records import Damaged, Record, records
+from generators.disks.replica import read_replica
+from generators.disks.rescue_files import ROWS_OF_A_GROUP, SCHEMA
+from generators.disks.segments import Segment, WalkEnd, blocks, index_entries, segments
+from generators.disks.survivors import SEQUENCES, Survivor, holds
+from generators.disks.transactions import Transactions
 from pipelines.errors import UsageError
-
-SCHEMA = pa.schema(
-    [
-        *(("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("leader_epoch", pa.int32())),
-        *(("timestamp_ms", pa.int64()), ("key", pa.binary()), ("value", pa.binary())),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
-        *(("producer_id", pa.int64()), ("producer_epoch", pa.int16()), ("sequence", pa.int32())),
-        *(("below_hw", pa.bool_()), ("transaction", pa.string()), ("in_survivor", pa.bool_())),
-        *(("broker_id", pa.int32()), ("source", pa.string())),
-    ]
-)
-"""One record. `below_hw`: whether it lies below the high watermark known in its directory; `transaction`: committed,
-aborted or open in what is there, null of none; `in_survivor`: whether a surviving log has it; null is not known."""
-ROWS_OF_A_GROUP = 20_000
 
 
 class Range(NamedTuple):
@@ -49,168 +34,199 @@ class Range(NamedTuple):
     end: int
 
 
+EVERY = Range(0, LARGEST)
+
+
 @dataclass
 class RescueSummary:
     """The number of records found, by what is known of them."""
 
     place: Place
-    offsets: Range
+    offsets: Range | None
     records: int = 0
     counts: Counter[str] = field(default_factory=Counter)
     damaged: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     sha256: str = ""
+    reach: Range | None = None
+    """The offsets of the records."""
+
+    def count(self, row: dict[str, Any]) -> None:
+        """Add one record."""
+        self.records += 1
+        self.counts[_words(row)] += 1
+        offset, reach = row["offset"], self.reach or Range(row["offset"], row["offset"] + 1)
+        self.reach = Range(min(reach.start, offset), max(reach.end, offset + 1))
 
     def lines(self, out: Path | None) -> list[str]:
         """The summary, line by line."""
-        last = f"{self.offsets.start}..{self.offsets.end - 1}"
-        text = [f"{self.place[0]}-{self.place[1]}: {self.records:,} records of offsets {last}"]
+        reach = self.offsets or self.reach
+        which = f" of offsets {reach.start}..{reach.end - 1}" if reach else ""
+        text = [f"{self.place[0]}-{self.place[1]}: {self.records:,} records{which}"]
         text += [f"  {count:,} {words}" for words, count in sorted(self.counts.items())]
         text += [f"  left out: {words}" for words in self.damaged]
+        text += [f"  {words}" for words in self.notes]
         done = f"written to {out}, sha256 {self.sha256}" if out else "nothing was written: name a file with --out"
         return [*text, f"  {done}"]
 
 
-class Rescue:
-    """One partition of one broker's directory, and the surviving replicas beside it."""
+class _Source:
+    """One directory that has records of the partition, its log, and the surviving logs of the same topic."""
 
-    def __init__(self, directory: LogDirectory, place: Place, survivors: Sequence[LogDirectory] = ()) -> None:
+    def __init__(self, directory: LogDirectory, source: PartitionDirectory, beside: Sequence[Survivor]) -> None:
+        self.directory, self.source = directory, source
+        self.log = read_replica(directory, source)
+        self.survivors = [one for one in beside if _is_same_topic(one.log.topic_id, self.log.topic_id)]
+        self.others = [one.log for one in beside if one not in self.survivors]
+        self.files = segments(source.path)
+        self.transactions = Transactions(self.log, self.files)
+        # a checkpoint older than the epochs is of the log before them, of which some may have been cut (proofs 5.3)
+        is_of_log = source.epochs_written <= directory.offsets_written
+        self.hw = directory.high_watermark(source) if is_of_log else None
+
+    def divergence(self, segment: Segment) -> Range:
+        """The offsets of a segment that no survivor's lineage has; all where that cannot be told."""
+        log = self.log
+        if segment.deleted or not self.source.is_replica or not self.survivors:
+            return EVERY
+        if any(finding.kind == "epochs" for finding in log.findings):
+            return EVERY
+        parts = [part for one in self.survivors if (part := parts_at(log, one.log)) is not None]
+        return Range(max(parts, default=0), LARGEST)
+
+    def readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:
+        """Blocks of a segment; behind a batch whose end is not known it is read on from the next index entry."""
+        start, entries = 0, np.zeros(0, np.int64)
+        while True:
+            end = WalkEnd()
+            try:
+                yield from blocks(segment, end, start)
+                if end.reason in (WHOLE, ZEROS):
+                    return
+                if not start:
+                    entries = np.unique(_positions(segment))
+            except (Unreadable, OSError) as error:
+                summary.damaged.append(str(error))
+                return
+            following = entries[entries > end.position]
+            until = int(following[0]) if len(following) else end.size
+            left = f"{until - end.position:,} bytes from byte {end.position:,} on"
+            summary.damaged.append(f"{segment.path.name}, {left}: {end.words}")
+            if not len(following):
+                return
+            start = until
+
+
+class Rescue:
+    """One partition of one broker's directory, and the surviving replicas beside it.
+
+    `topic_id`: only directories of that topic; those that have no id count as such.
+    """
+
+    def __init__(
+        self, directory: LogDirectory, place: Place, survivors: Sequence[LogDirectory] = (), topic_id: str | None = None
+    ) -> None:
         self._directory, self._place = directory, place
-        self._sources = sorted(
-            (one for one in directory.partitions if one.place == place), key=lambda one: one.kind or ""
-        )
+        replicas = [(one, one.replica(place)) for one in survivors if one.path != directory.path]
+        beside = [Survivor(read_replica(one, replica)) for one, replica in replicas if replica is not None]
+        found = sorted((one for one in directory.partitions if one.place == place), key=lambda one: one.kind or "")
+        sources = [_Source(directory, one, beside) for one in found]
+        self._sources = [one for one in sources if _is_same_topic(one.log.topic_id, topic_id)]
         if not self._sources:
             raise UsageError(f"{directory.path} has no directory of {place[0]}-{place[1]}: name another broker's")
-        replicas = [(one, one.replica(place)) for one in survivors if one.path != directory.path]
-        self._survivors = [read_replica(one, replica) for one, replica in replicas if replica is not None]
-        self._segments = [(source, segment) for source in self._sources for segment in segments(source.path)]
-        self._own_sequences = _Sequences(self._survivors_blocks())
-        self._markers = _markers(self._segments)
 
-    def divergence(self) -> Range:
-        """The offsets that no survivor's lineage has; all without survivors."""
-        own = self._directory.replica(self._place)
-        log = read_replica(self._directory, own) if own is not None else None
-        if log is None or not self._survivors:
-            return Range(0, LARGEST)
-        parts = [parts_at(log, other) for other in self._survivors]
-        end = LARGEST if log.is_cut_short else log.end
-        return Range(max((part for part in parts if part is not None), default=log.start), end)
+    def rows(self, offsets: Range | None, summary: RescueSummary) -> Iterator[pa.Table]:
+        """Tables of records inside `offsets`, without it of those that no survivor has.
 
-    def rows(self, offsets: Range, summary: RescueSummary) -> Iterator[pa.Table]:
-        """Tables of records inside `offsets`; damaged batches are left out, and named in the summary."""
+        Damaged batches are left out, and named in the summary.
+        """
         waiting: list[dict[str, Any]] = []
-        for source, segment in self._segments:
-            for block, data in self._readable(segment, summary):
-                near = (block["last"] >= offsets.start) & (block["base"] < offsets.end)
-                faults = np.flatnonzero(near & (block["fault"] != WHOLE))
-                more = f", and {len(faults) - 1:,} more near it" if len(faults) > SHOWN else ""
-                for k in faults[: 1 if more else SHOWN]:
-                    where = f"{segment.path.name} at byte {int(block['position'][k])}"
-                    summary.damaged.append(f"{where}: a damaged batch{more}")
-                for one in batches(block[near & (block["fault"] == WHOLE)], data, block):
-                    if one.is_control or int(one.batch["magic"]) < 2:
-                        summary.counts["control batches and old messages, left out"] += 1
-                        continue
-                    waiting += self._records(source, segment, one.batch, one.content, offsets, summary)
+        for source in self._sources:
+            for other in source.others:
+                name = f"{other.name} has {self._place[0]}-{self._place[1]} of topic id {other.topic_id}"
+                summary.notes.append(f"{name}, not {source.log.topic_id}: not compared with it")
+            for segment in source.files:
+                wanted = offsets or source.divergence(segment)
+                for block, data in source.readable(segment, summary):
+                    for row in self._rows(source, segment, block, data, wanted, summary):
+                        if offsets is None and wanted is EVERY and row["in_survivor"]:
+                            continue
+                        waiting.append(row)
+                        summary.count(row)
                     if len(waiting) >= ROWS_OF_A_GROUP:
                         yield pa.Table.from_pylist(waiting, SCHEMA)
                         waiting = []
         if waiting:
             yield pa.Table.from_pylist(waiting, SCHEMA)
 
-    def _readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:
-        end = WalkEnd()
-        try:
-            yield from blocks(segment, end)
-        except (Unreadable, OSError) as error:
-            summary.damaged.append(str(error))
-        if end.reason not in (WHOLE, ZEROS):
-            left = f"{end.size - end.position:,} bytes from byte {end.position:,} on"
-            summary.damaged.append(f"{segment.path.name}, {left}: {end.words}")
+    def _rows(
+        self, source: _Source, segment: Segment, block: Array, data: bytes, offsets: Range, summary: RescueSummary
+    ) -> Iterator[dict[str, Any]]:
+        near = (block["last"] >= offsets.start) & (block["base"] < offsets.end)
+        faults = np.flatnonzero(_damage_near(block, segment.base, offsets))
+        more = f", and {len(faults) - 1:,} more near it" if len(faults) > SHOWN else ""
+        for k in faults[: 1 if more else SHOWN]:
+            where = f"{segment.path.name} at byte {int(block['position'][k])}"
+            summary.damaged.append(f"{where}: a damaged batch{more}")
+        old = np.count_nonzero(near & (block["magic"] < 2))
+        if old:
+            summary.damaged.append(
+                f"{segment.path.name}: {old:,} messages in the format before 0.11, which is not read"
+            )
+        for one in batches(block[near & (block["fault"] == WHOLE) & (block["magic"] == 2)], data, block):
+            if one.is_control:
+                summary.counts["control batches, left out"] += 1
+                continue
+            try:
+                found = list(records(one.batch, one.content))
+            except Damaged as error:
+                summary.damaged.append(f"{segment.path.name}: {error}")
+                continue
+            same = self._of_batch(source, segment, one.batch)
+            hw = source.hw if source.transactions.is_in_log(one.batch, segment) else None
+            for record in found:
+                if offsets.start <= record.offset < offsets.end:
+                    yield self._of_record(source, one.batch, record, hw) | same
 
-    def _records(
-        self, source: PartitionDirectory, segment: Segment, batch: np.void, content: bytes, offsets: Range,
-        summary: RescueSummary,
-    ) -> list[dict[str, Any]]:  # fmt: skip
-        try:
-            found = [one for one in records(batch, content) if offsets.start <= one.offset < offsets.end]
-        except Damaged as error:
-            summary.damaged.append(f"{segment.path.name}: {error}")
-            return []
-        same = {
+    def _of_batch(self, source: _Source, segment: Segment, batch: np.void) -> dict[str, Any]:
+        return {
             "topic": self._place[0], "partition": self._place[1], "leader_epoch": int(batch["epoch"]),
             "producer_id": _known(batch["producer"]), "producer_epoch": _known(batch["producer_epoch"]),
-            "transaction": self._transaction(batch), "broker_id": self._directory.broker_id,
-            "source": f"{source.path.name}/{segment.path.name}",
+            "transaction": source.transactions.end(batch, segment), "broker_id": self._directory.broker_id,
+            "source": f"{source.source.path.name}/{segment.path.name}", "topic_id": source.log.topic_id,
         }  # fmt: skip
-        hw = self._directory.high_watermark(source)
-        rows = []
-        for one in found:
-            sequence = (int(batch["sequence"]) + one.offset - int(batch["base"])) & 0x7FFFFFFF
-            row = same | {
-                "offset": one.offset, "timestamp_ms": one.ts, "key": one.key, "value": one.value,
-                "headers": [{"key": key, "value": value} for key, value in one.headers],
-                "sequence": None if batch["sequence"] < 0 else sequence,
-                "below_hw": None if hw is None else one.offset < hw,
-                "in_survivor": self._own_sequences.holds(batch, one.offset, sequence) if self._survivors else None,
-            }  # fmt: skip
-            rows.append(row)
-            summary.counts[_words(row)] += 1
-        summary.records += len(rows)
-        return rows
 
-    def _survivors_blocks(self) -> Iterator[Array]:
-        for log in self._survivors:
-            for segment in segments(log.source.path):
-                if not segment.deleted:
-                    yield from (block[block["fault"] == WHOLE] for block, _ in blocks(segment, WalkEnd()))
-
-    def _transaction(self, batch: np.void) -> str | None:
-        """The end of a batch's transaction: committed, aborted or open, by its producer's next marker."""
-        if not batch["attributes"] & TRANSACTIONAL:
-            return None
-        bases, kinds = self._markers.get(int(batch["producer"]), ([], []))
-        k = int(np.searchsorted(bases, int(batch["base"])))
-        return {ABORT: "aborted", COMMIT: "committed"}.get(kinds[k], "open") if k < len(bases) else "open"
+    def _of_record(self, source: _Source, batch: np.void, one: Record, hw: int | None) -> dict[str, Any]:
+        sequence = (int(batch["sequence"]) + one.offset - int(batch["base"])) % SEQUENCES
+        return {
+            "offset": one.offset, "timestamp_ms": one.ts, "key": one.key, "value": one.value,
+            "headers": [{"key": key, "value": value} for key, value in one.headers],
+            "sequence": None if batch["sequence"] < 0 else sequence,
+            "below_hw": None if hw is None else one.offset < hw,
+            "in_survivor": holds(source.survivors, batch, sequence),
+        }  # fmt: skip
 
 
-class _Sequences:
-    """Sequences that surviving logs have, by producer and its epoch, and their batches by base offset and checksum."""
-
-    def __init__(self, found: Iterator[Array]) -> None:
-        ranges: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self._batches: set[tuple[int, int]] = set()
-        for block in found:
-            self._batches.update(zip(block["base"].tolist(), block["crc"].tolist(), strict=True))
-            data = block[(block["producer"] >= 0) & ((block["attributes"] & CONTROL) == 0)]
-            ends = data["sequence"].astype(np.int64) + data["last"] - data["base"]
-            names = ("producer", "producer_epoch", "sequence")
-            for pid, epoch, first, last in zip(*(data[name].tolist() for name in names), ends.tolist(), strict=True):
-                ranges.setdefault((pid, epoch), []).append((first, last))
-        self._ranges = {key: sorted(values) for key, values in ranges.items()}
-
-    def holds(self, batch: np.void, offset: int, sequence: int) -> bool | None:
-        """Whether a surviving log has this record; None where a record without a sequence cannot be told."""
-        if (int(batch["base"]), int(batch["crc"])) in self._batches:
-            return True
-        if batch["sequence"] < 0:
-            return None
-        ranges = self._ranges.get((int(batch["producer"]), int(batch["producer_epoch"])), [])
-        return any(first <= sequence <= last for first, last in ranges)
+def _damage_near(block: Array, base: int, offsets: Range) -> Array:
+    """The damaged batches that may have one of these offsets: their own headers may say anything, so it is by those of
+    the batches before and behind them."""
+    whole = block["fault"] == WHOLE
+    before = np.maximum.accumulate(np.where(whole, block["last"] + 1, base))
+    behind = np.minimum.accumulate(np.where(whole, block["base"], LARGEST)[::-1])[::-1]
+    damage: Array = ~whole & (before < offsets.end) & (behind > offsets.start)
+    return damage
 
 
-def _markers(sources: Sequence[tuple[PartitionDirectory, Segment]]) -> dict[int, tuple[list[int], list[int]]]:
-    """By producer the offsets and types of its markers, in the order of the log."""
-    found: dict[int, list[tuple[int, int]]] = {}
-    for _, segment in sources:
-        try:
-            for block, _ in blocks(segment, WalkEnd()):
-                for one in block[(block["control"] >= 0) & (block["fault"] == WHOLE)]:
-                    found.setdefault(int(one["producer"]), []).append((int(one["base"]), int(one["control"])))
-        except (Unreadable, OSError):
-            continue  # the walk for the records themselves names it
-    pairs = {producer: sorted(markers) for producer, markers in found.items()}
-    return {producer: ([base for base, _ in one], [kind for _, kind in one]) for producer, one in pairs.items()}
+def _is_same_topic(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one == other
+
+
+def _positions(segment: Segment) -> Array:
+    """The positions of a segment's index, none if it cannot be read."""
+    try:
+        return index_entries(segment)[:, 1]
+    except Unreadable:
+        return np.zeros(0, np.int64)
 
 
 def _known(value: Any) -> int | None:
@@ -222,58 +238,3 @@ def _words(row: dict[str, Any]) -> str:
     there = {True: ", already in the surviving log", False: ", in no surviving log", None: ""}
     ended = f", transaction {row['transaction']}" if row["transaction"] else ""
     return f"{place[row['below_hw']]}{ended}{there[row['in_survivor']]}"
-
-
-def write(rows: Iterator[pa.Table], out: Path, inside: Sequence[Path]) -> str:
-    """Write records to `out` (.parquet or .jsonl), whole or not at all; returns its SHA-256.
-
-    Raises UsageError for a file that exists, of another kind, or below one of the directories `inside`.
-    """
-    if out.suffix not in (".parquet", ".jsonl"):
-        raise UsageError(f"--out {out}: name a file that ends in .parquet or .jsonl")
-    if out.exists():
-        raise UsageError(f"--out {out} exists: name a new file")
-    if any(out.resolve().is_relative_to(folder.resolve()) for folder in inside):
-        raise UsageError(f"--out {out} lies below a log directory: name a file elsewhere")
-    part = out.with_name(out.name + ".part")
-    try:
-        if out.suffix == ".parquet":
-            with pq.ParquetWriter(part, SCHEMA, compression="zstd") as writer:
-                for table in rows:
-                    writer.write_table(table)
-        else:
-            with open(part, "w") as file:
-                file.writelines(json.dumps(row, default=_as_text) + "\n" for table in rows for row in table.to_pylist())
-        with open(part, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            os.fsync(file.fileno())
-        part.rename(out)
-    finally:
-        part.unlink(missing_ok=True)
-    return digest
-
-
-def _as_text(value: Any) -> str:
-    """Bytes of keys and values as base64: they may be anything."""
-    return base64.b64encode(value).decode()
-
-
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """The records of a file that `write` wrote. Raises UsageError for any other."""
-    try:
-        if path.suffix == ".parquet":
-            for group in pq.ParquetFile(path).iter_batches(ROWS_OF_A_GROUP):
-                yield from group.cast(SCHEMA).to_pylist()
-        else:
-            with open(path) as file:
-                yield from (_from_json(json.loads(line)) for line in file)
-    except (pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no file of `hwmark rescue`: {error}") from error
-
-
-def _from_json(row: dict[str, Any]) -> dict[str, Any]:
-    def bytes_of(text: str | None) -> bytes | None:
-        return None if text is None else base64.b64decode(text)
-
-    headers = [{"key": header["key"], "value": bytes_of(header["value"])} for header in row["headers"]]
-    return {**row, "key": bytes_of(row["key"]), "value": bytes_of(row["value"]), "headers": headers}

@@ -10,7 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from generators.disks.batches import BATCH, CRC_TABLES, FAULTS, HEADER, TORN, WHOLE, Array, walk
+from generators.disks.batches import (
+    BATCH,
+    CRC_TABLES,
+    FAULTS,
+    OLD_CRC_TABLES,
+    SMALLEST_OLD,
+    TORN,
+    WHOLE,
+    ZEROS,
+    Array,
+    walk,
+)
 from generators.disks.files import Unreadable, opened, read_at, read_whole
 
 WINDOW = 16 << 20
@@ -48,8 +59,11 @@ class WalkEnd:
 
 
 def segments(folder: Path) -> list[Segment]:
-    """The segments of a partition's directory by base offset, those that a truncation renamed last."""
-    names = [(entry.name, SEGMENT.fullmatch(entry.name)) for entry in os.scandir(folder)]
+    """The segments of a partition's directory by base offset, those that were renamed last. Raises Unreadable."""
+    try:
+        names = [(name, SEGMENT.fullmatch(name)) for name in os.listdir(folder)]
+    except OSError as error:
+        raise Unreadable(folder, error.strerror or str(error)) from None
     matches = [Segment(folder / name, int(match[1]), bool(match[2])) for name, match in names if match]
     return sorted(matches, key=lambda one: (one.deleted, one.base))
 
@@ -60,13 +74,14 @@ def blocks(segment: Segment, end: WalkEnd, start: int = 0) -> Iterator[tuple[Arr
     Raises Unreadable where the disk fails. The bytes of a block begin where its first batch does.
     """
     with opened(segment.path) as descriptor:
-        state = np.array([start, segment.base if not start else 0, 0, WHOLE, 0], np.int64)
+        least = segment.base if not start else 0
+        state = np.array([start, least, 0, WHOLE, 0, least, segment.base], np.int64)
         size, window = os.fstat(descriptor).st_size, WINDOW
-        out = np.zeros(min(WINDOW, max(size, 1)) // HEADER + 1, BATCH)
+        out = np.zeros(min(WINDOW, max(size, 1)) // SMALLEST_OLD + 1, BATCH)
         while state[0] < size:
             data = read_at(segment.path, descriptor, int(state[0]), window)
             state[2], is_last = 0, int(state[0]) + len(data) >= size or len(data) < window
-            count = walk(np.frombuffer(data, np.uint8), state, out, CRC_TABLES, is_last)
+            count = walk(np.frombuffer(data, np.uint8), state, out, CRC_TABLES, OLD_CRC_TABLES, is_last)
             if count:
                 yield out[:count].copy(), data
             state[0] += state[2]
@@ -135,19 +150,20 @@ def look_up(folder: Path, offset: int) -> LookUp | None:
 
 def log_end(folder: Path) -> int | None:
     """The log end offset of a partition's directory: behind the last whole batch, or the base offset of an empty
-    segment (5.5); None without segments. Raises Unreadable."""
+    segment (5.5); None without segments, or if it cannot be read to its end. Raises Unreadable."""
     files = [segment for segment in segments(folder) if not segment.deleted]
     if not files:
         return None
     newest = files[-1]
     for start in (_last_indexed(newest), 0):
-        walk_end, end = WalkEnd(), newest.base
+        walk_end, end, begins_whole = WalkEnd(), newest.base, False
         for block, _ in blocks(newest, walk_end, start):
             whole = block[block["fault"] == WHOLE]
+            begins_whole = begins_whole or block["fault"][0] == WHOLE
             end = int(whole["last"][-1]) + 1 if len(whole) else end
-        if walk_end.position > start or not start:
+        if begins_whole or not start:  # else the index has no batch there
             break
-    return end
+    return end if walk_end.reason in (WHOLE, TORN, ZEROS) else None
 
 
 def _last_indexed(segment: Segment) -> int:

@@ -10,14 +10,14 @@ from generators.cluster.asking.security import Security
 from pipelines.errors import UsageError
 
 HEADER = "hwmark.rescued."
-LEFT_OUT = ("already in the surviving log", "aborted", "open")
+LEFT_OUT = ("already in the surviving log", "aborted", "open", "unknown")
 EMPTY = "neither key nor value"
 """The reason for a record that the client cannot write."""
 AT_ONCE = 1000
 """Records that wait for their acknowledgements together."""
 
-Identity = tuple[int, int, int]
-"""Partition, offset and leader epoch from which a record was rescued."""
+Identity = tuple[int, int, int, str]
+"""Partition, offset, leader epoch and topic id (if known) from which a record was rescued."""
 
 
 def reason_left_out(row: dict[str, Any], included: Iterable[str]) -> str | None:
@@ -42,7 +42,7 @@ def require_another_topic(topic: str, rows: Iterable[dict[str, Any]]) -> Iterato
 
 def headers(row: dict[str, Any]) -> list[tuple[str, bytes]]:
     """The record's headers, and where it was rescued from; the client has no null values, so their keys are named."""
-    names = ("topic", "partition", "offset", "leader_epoch", "broker_id")
+    names = ("topic", "partition", "offset", "leader_epoch", "broker_id", *(("topic_id",) if row["topic_id"] else ()))
     own = [(header["key"], header["value"] or b"") for header in row["headers"]]
     null = ",".join(header["key"] for header in row["headers"] if header["value"] is None)
     where = [(HEADER + name, str(row[name]).encode()) for name in names]
@@ -53,8 +53,9 @@ def identity(found: Iterable[tuple[str, bytes]]) -> tuple[str, Identity] | None:
     """The topic and place that a record's headers say it was rescued from; None of any other record."""
     known = {key: value for key, value in found if key.startswith(HEADER)}
     try:
-        place = (int(known[HEADER + name]) for name in ("partition", "offset", "leader_epoch"))
-        return known[HEADER + "topic"].decode(), (next(place), next(place), next(place))
+        partition, offset, epoch = (int(known[HEADER + name]) for name in ("partition", "offset", "leader_epoch"))
+        topic_id = known.get(HEADER + "topic_id", b"").decode()
+        return known[HEADER + "topic"].decode(), (partition, offset, epoch, topic_id)
     except (KeyError, ValueError):
         return None
 
@@ -97,14 +98,20 @@ def _write(
     present = _present(topic, client, wanted, origin)
     producer = KafkaProducer(enable_idempotence=True, acks="all", **client)
     try:
-        waiting = []
+        waiting, sent = [], set[Identity]()
         for row in read():
             if reason_left_out(row, included) is not None:
                 continue
-            if (row["partition"], row["offset"], row["leader_epoch"]) in present:
+            place = row["partition"], row["offset"], row["leader_epoch"], row["topic_id"] or ""
+            if place in present:
                 counts["written"] -= 1
                 counts["left out: written by an earlier call"] += 1
                 continue
+            if place in sent:  # as in a segment and in the one that the cleaner made of it
+                counts["written"] -= 1
+                counts["left out: twice in the file"] += 1
+                continue
+            sent.add(place)
             at_ms = max(row["timestamp_ms"], 0)
             waiting.append(producer.send(topic, row["value"], row["key"], headers(row), row["partition"], at_ms))
             if len(waiting) >= AT_ONCE:

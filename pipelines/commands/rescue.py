@@ -134,7 +134,7 @@ def _rescue_all(
         name = f"{place[0]}-{place[1]}.{wanted.start}-{wanted.end - 1}.parquet"
         try:
             if here:
-                yield _rescue(here, place, wanted, beside, out / name if out else None, inside)
+                yield _rescue(here, place, wanted, beside, out / name if out else None, inside, loss["topic_id"])
         except (UsageError, Unreadable, OSError) as error:  # as a file that an earlier call wrote: the others follow
             yield [f"{place[0]}-{place[1]}: {error}"], False
     if absent:
@@ -154,22 +154,22 @@ def _has(directory: LogDirectory, place: Place, topic_id: str | None) -> bool:
 
 def _rescue(
     directories: Sequence[LogDirectory], place: Place, offsets: Range | None, beside: Sequence[LogDirectory],
-    out: Path | None, inside: Sequence[Path],
+    out: Path | None, inside: Sequence[Path], topic_id: str | None = None,
 ) -> tuple[list[str], bool]:  # fmt: skip
     """Rescue one partition; its summary, line by line, and whether all of it was read.
 
     Raises UsageError if not exactly one directory has it.
     """
-    from generators.disks.rescue import Rescue, RescueSummary, write
+    from generators.disks.rescue import Rescue, RescueSummary
+    from generators.disks.rescue_files import write
 
     here = [one for one in directories if any(partition.place == place for partition in one.partitions)]
     if len(here) != 1:
         has = f"{len(here)} log directories have" if here else "no directory has"
         paths = ", ".join(str(one.path) for one in here or directories)
         raise UsageError(f"{has} {place[0]}-{place[1]} ({paths}): name the one to copy from")
-    work = Rescue(here[0], place, beside)
-    summary = RescueSummary(place, offsets or work.divergence())
-    tables = work.rows(summary.offsets, summary)
+    summary = RescueSummary(place, offsets)
+    tables = Rescue(here[0], place, beside, topic_id).rows(offsets, summary)
     if out is None:
         for _ in tables:
             pass
@@ -196,7 +196,7 @@ def produce(
     topic: Annotated[str, typer.Option(metavar="T", help="A new topic, not the original.")],
     write: Annotated[bool, typer.Option("--write", help="Do it; without: only say what would be written.")] = False,
     include: Annotated[
-        list[str] | None, typer.Option(metavar="aborted|open", help="Write these, too; again for more.")
+        list[str] | None, typer.Option(metavar="aborted|open|unknown", help="Write these, too; again for more.")
     ] = None,
     config: Config = None,
     debug: Debug = False,
@@ -205,12 +205,12 @@ def produce(
 
     How they come back into use from there is for their owner. Security and passwords: [watch] of the configuration.
     """
-    from generators.disks.rescue import read
+    from generators.disks.rescue_files import read
     from generators.disks.write_back import LEFT_OUT, write_back
     from pipelines.commands.watch.command import watch_options
 
     if unknown := set(include or ()) - set(LEFT_OUT[1:]):
-        raise UsageError(f"--include {min(unknown)}: say aborted or open")
+        raise UsageError(f"--include {min(unknown)}: say aborted, open or unknown")
     if not file.is_file():
         raise UsageError(f"there is no file {file}: name one that `hwmark rescue --out` wrote")
     settings = settings_of(config, watch={"bootstrap": bootstrap})

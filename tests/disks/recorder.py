@@ -10,18 +10,20 @@ open, `accounts` is compacted, `clicks` is partitioned by key (murmur2), and a t
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import signal
 import sys
 import tarfile
 import time
-from collections.abc import Callable
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from pipelines.local_kafka.cluster import CLUSTER_ID, Cluster
+from pipelines.local_kafka.cluster import CLUSTER_ID, Broker, Cluster
 from pipelines.local_kafka.jars import jars
 from pipelines.local_kafka.processes import Journal, wait_until
 from pipelines.local_kafka.versions import version
@@ -166,7 +168,7 @@ class Recording:
         for node, broker in self.cluster.brokers.items():
             shutil.copytree(broker.data, kept / f"broker-{node}", copy_function=shutil.copy2)
         dumps = self.folder / "dumps"
-        dumps.mkdir()
+        dumps.mkdir(exist_ok=True)
         for node in self.cluster.brokers:
             files = sorted((kept / f"broker-{node}" / "__cluster_metadata-0").glob("*.log"))
             (dumps / f"metadata-{node}.txt").write_text(self.cluster.dump(*files))
@@ -257,6 +259,95 @@ class Faults(Recording):
         self._number += count
 
 
+class Dynamic(Cluster):
+    """Brokers whose quorum of controllers is named in the log (KIP-853), not by configuration."""
+
+    def _format(self) -> None:
+        ids = {node: urlsafe_b64encode(bytes([node] * 16)).decode().rstrip("=") for node in self.brokers}
+        first = ",".join(f"{b.node_id}@127.0.0.1:{b.controller_port}:{ids[b.node_id]}" for b in self.brokers.values())
+        for broker in self.brokers.values():
+            arguments = ["format", "-t", CLUSTER_ID, "-c", str(broker.properties), "--initial-controllers", first]
+            self.java(self.jars, ["kafka.tools.StorageTool", *arguments])
+
+    def _properties(self, broker: Broker, settings: Mapping[str, object]) -> str:
+        text = super()._properties(broker, settings)
+        servers = ",".join(f"127.0.0.1:{b.controller_port}" for b in self.brokers.values())
+        return re.sub(r"(?m)^controller\.quorum\.voters=.*$", f"controller.quorum.bootstrap.servers={servers}", text)
+
+
+class Power(Recording):
+    """A dynamic quorum, a leader that went on writing while it was frozen out, and a power failure of both replicas.
+
+    `orders` has 120 records on both disks, then 180 more that both acknowledged and neither had flushed when the power
+    failed: their segments are put back as they lay before. `zombie` has records by a leader that others had replaced.
+    `python -m tests.disks.recorder power 4.1 FOLDER` makes it.
+    """
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self.folder = folder
+        settings = {**SETTINGS, "metadata.log.max.record.bytes.between.snapshots": 20_000}
+        self.cluster = Dynamic(folder / "brokers", version(kafka), Journal(folder), settings)
+        self.written = {}
+
+    def play(self) -> None:
+        """All of it; nothing is left running."""
+        try:
+            self._begin()
+            self._freeze()
+            self._fail()
+            self._keep("down")
+            self.cluster.start()
+            self.cluster.wait_until_up()
+            wait_until(
+                lambda: [len(isr) for _, isr in self.cluster.leaders_and_isrs("orders")] == [2], WITHIN_S, "in sync"
+            )
+            self._write("orders", range(300, 330), "all")
+            time.sleep(7)
+        finally:
+            self.cluster.stop_all()
+        (self.folder / "clients.json").write_text(json.dumps({"written": self.written}))
+        self._keep("data")
+
+    def _begin(self) -> None:
+        cluster = self.cluster
+        cluster.start()
+        cluster.wait_until_up()
+        cluster.create_topic("orders", [[ALONE, STALE]], min_insync_replicas="2")
+        cluster.create_topic("zombie", [[THIRD, ALONE]], min_insync_replicas="1")
+        time.sleep(3)
+        self._write("orders", range(120), "all")
+        self._write("zombie", range(50), "all")
+        time.sleep(7)
+
+    def _freeze(self) -> None:
+        """The frozen leader has 20 records in its socket that it appends once it runs again, with acks of 1."""
+        cluster = self.cluster
+        cluster.freeze(THIRD)
+        late = self._producer(acks="1", **{"message.timeout.ms": 60000, "enable.idempotence": False})
+        for k in range(50, 70):
+            late.produce("zombie", f"late {k}".encode(), b"late", partition=0)
+        wait_until(lambda: cluster.leaders_and_isrs("zombie") == [(ALONE, [ALONE])], WITHIN_S, "another one leads")
+        self._write("zombie", range(100, 130), "all")
+        cluster.thaw(THIRD)
+        wait_until(
+            lambda: [sorted(isr) for _, isr in cluster.leaders_and_isrs("zombie")] == [[ALONE, THIRD]], WITHIN_S, "back"
+        )
+        late.flush(60)
+        time.sleep(7)
+
+    def _fail(self) -> None:
+        cluster = self.cluster
+        for node in (ALONE, STALE):
+            shutil.copytree(cluster.brokers[node].data / "orders-0", self.folder / f"flushed-{node}")
+        self._write("orders", range(120, 300), "all")
+        time.sleep(7)
+        for node in cluster.brokers:
+            cluster.kill(node)
+        for node in (ALONE, STALE):
+            for file in (self.folder / f"flushed-{node}").glob("*.log"):
+                shutil.copyfile(file, cluster.brokers[node].data / "orders-0" / file.name)
+
+
 def pack(folder: Path, out: Path) -> None:
     """One small archive: without the preallocated index files of the metadata log, which nothing reads."""
 
@@ -267,13 +358,14 @@ def pack(folder: Path, out: Path) -> None:
         return None if unread else item
 
     with tarfile.open(out, "w:xz", preset=9) as archive:
-        for name in ("data", "dumps", "clients.json", "actions.jsonl"):
-            archive.add(folder / name, name, filter=kept)
+        for name in ("data", "down", "dumps", "clients.json", "actions.jsonl"):
+            if (folder / name).exists():
+                archive.add(folder / name, name, filter=kept)
 
 
 if __name__ == "__main__":
     *kind, kafka, folder = sys.argv[1:]
     at = Path(folder)
     at.mkdir(parents=True)
-    (Faults if kind == ["faults"] else Recording)(kafka, at).play()
+    {"faults": Faults, "power": Power}.get("".join(kind), Recording)(kafka, at).play()
     pack(at, at.with_name(f"{at.name}.tar.xz"))

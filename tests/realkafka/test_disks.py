@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from generators.cluster.asking.security import Security
 from generators.disks.ingest import ingest_disk
-from generators.disks.rescue import read
+from generators.disks.rescue_files import read
 from generators.disks.write_back import write_back
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import struct
+import time
 import zlib
 from datetime import UTC, datetime
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from generators.disks.directories import find_log_directories
 from generators.disks.keys import words
-from generators.disks.segments import look_up
+from generators.disks.segments import log_end, look_up
 from pipelines.cli import app
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
@@ -212,14 +213,14 @@ def test_a_partition_that_cannot_be_listed_costs_no_other_its_audit(tmp_path, mo
     one = directory(tmp_path, 1, clean=False)
     for name in ("t-0", "u-0"):
         partition(one, run_of(3), [(0, 0)], name=name)
-    scandir = os.scandir
+    listdir = os.listdir
 
     def fails(path):
         if str(path).endswith("t-0"):
             raise PermissionError(13, "Permission denied")
-        return scandir(path)
+        return listdir(path)
 
-    monkeypatch.setattr(os, "scandir", fails)
+    monkeypatch.setattr(os, "listdir", fails)
     found = {(finding.topic, finding.kind) for finding in findings_of(tmp_path)}
     assert found == {("t", "unreadable"), ("u", "recovery")}
 
@@ -379,9 +380,104 @@ def test_sequences_are_judged_within_one_producer_epoch_only(tmp_path, batches, 
     assert kinds(findings_of(tmp_path)) == found
 
 
+def test_a_log_with_nothing_but_a_marker_of_a_transaction_is_read(tmp_path):
+    """As retention leaves it; it had ended the audit with an IndexError."""
+    partition(directory(tmp_path, 1), [marker(9, 7)], [(0, 9)], base=9)
+    assert findings_of(tmp_path) == []
+    assert [log.producers.committed for log in logs(tmp_path)] == [1]
+
+
+def test_many_duplicates_take_no_longer_than_other_batches(tmp_path):
+    """Each of them had the whole block looked through once more: hours for one segment."""
+    partition(directory(tmp_path, 1), sequence(*([0] * 20_000)), [(0, 0)])
+    began = time.process_time()
+    duplicates = [one for log in logs(tmp_path) for one in log.producers.duplicates]
+    assert len(duplicates) == 19_999
+    assert time.process_time() - began < 5
+
+
 def test_below_the_cleaner_sequences_say_nothing(tmp_path):
     partition(directory(tmp_path, 1, cleaner=3), sequence(0, 1, 5), [(0, 0)])
     assert findings_of(tmp_path) == []
+
+
+def old_message(offset, value=b"v", magic=1, attributes=0):
+    """A message of before 0.11 (v0: without a timestamp)."""
+    rest = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TS) if magic else b"")
+    rest += struct.pack(">ii", -1, len(value)) + value
+    return struct.pack(">qiI", offset, len(rest) + 4, zlib.crc32(rest)) + rest
+
+
+def test_messages_of_before_0_11_are_no_damage(tmp_path):
+    """They have no leader epoch, the last may be shorter than a header of today, a compressed one wraps several."""
+    old = [old_message(0, magic=0), old_message(1), old_message(9, attributes=1), old_message(10)]
+    partition(directory(tmp_path / "a", 1), old, [])
+    partition(directory(tmp_path / "a", 2), [*old, batch(11, epoch=3)], [(3, 11)])
+    assert kinds(findings_of(tmp_path / "a"), "critical") == []
+    assert [log.end for log in logs(tmp_path / "a")] == [11, 12]
+    damaged = bytearray(old[1])
+    damaged[-1] ^= 1
+    partition(directory(tmp_path / "b", 1), [old[0], bytes(damaged), *old[2:]], [])
+    assert kinds(findings_of(tmp_path / "b"), "critical") == ["damaged"]
+
+
+def test_a_damaged_base_offset_costs_no_batch_behind_it(tmp_path):
+    """It is in no checksum: one that is too large made all that follow look out of order."""
+    for k, flipped in enumerate((1 << 20, 1 << 33, 1 << 62)):
+        content = run_of(6)
+        content[2] = struct.pack(">q", 2 ^ flipped) + content[2][8:]
+        partition(directory(tmp_path / str(k), 1), content, [(0, 0)])
+        (log,) = logs(tmp_path / str(k))
+        assert (log.end, log.keys["base"].tolist()) == (6, [0, 1, 3, 4, 5])
+        assert [(one.kind, one.detail.split(": ")[0][-5:]) for one in log.findings] == [
+            ("damaged", f"e {2 * len(batch(0))}")
+        ]
+
+
+def test_where_either_of_two_batches_may_be_damaged_both_are_named_and_the_rest_is_read(tmp_path):
+    """Compacted: 2..9 may be gone, or the batch at 10 be damaged."""
+    partition(directory(tmp_path, 1, cleaner=20), [batch(0), batch(10), batch(5), batch(11), batch(12)], [(0, 0)])
+    (log,) = logs(tmp_path)
+    assert (log.end, log.keys["base"].tolist()) == (13, [0, 11, 12])
+    assert kinds(log.findings) == ["damaged", "damaged"]
+
+
+def test_a_damaged_epoch_of_a_batch_is_named_and_no_lineage_comes_from_it(tmp_path):
+    """A leader's epoch is in no checksum, either."""
+    for k, epoch in enumerate((1 << 30, 1)):
+        content = [batch(n, epoch=5) for n in range(6)]
+        content[2] = batch(2, epoch=epoch)
+        for broker, batches, epochs in ((1, content, [(5, 0)]), (2, [batch(n, epoch=5) for n in range(6)], [(5, 0)])):
+            partition(directory(tmp_path / str(k), broker), batches, epochs)
+        found = findings_of(tmp_path / str(k))
+        assert {one.kind for one in found if one.severity == "critical"} == {"epochs", "checksums_differ"}
+        assert {log.lineage.epochs for log in logs(tmp_path / str(k))} == {(5,)}
+
+
+def test_logs_of_two_topics_of_one_name_cut_nothing_of_each_other(tmp_path):
+    for broker, topic_id, count in ((1, "A" * 22, 9), (2, "B" * 22, 3)):
+        content = [batch(k, epoch=broker, ts=TS + broker) for k in range(count)]
+        partition(directory(tmp_path, broker, hw=count), content, [(broker, 0)], topic_id=topic_id)
+    assert kinds(findings_of(tmp_path)) == ["topic_ids"]
+
+
+def test_a_log_start_above_the_end_is_that_of_a_deleted_topic(tmp_path):
+    """Nothing was compared from there on, and the directories called sound."""
+    partition(directory(tmp_path, 1, start=1000), run_of(5), [(0, 0)])
+    partition(directory(tmp_path, 2), [*run_of(3), batch(3, ts=TS + 1), batch(4)], [(0, 0)])
+    assert kinds(findings_of(tmp_path), "critical") == ["checksums_differ"]
+
+
+def test_a_log_that_cannot_be_read_to_its_end_has_none_that_is_told(tmp_path):
+    at = partition(directory(tmp_path, 1), run_of(3), [(0, 0)])
+    assert log_end(at) == 3
+    size = len(batch(0))
+    (at / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, size + 4))
+    assert log_end(at) == 3, "the index has no batch there"
+    content = run_of(3)
+    content[1] = content[1][:8] + b"\0\0\0\1" + content[1][12:]
+    partition(tmp_path / "broker-1", content, [(0, 0)])
+    assert log_end(at) is None
 
 
 def test_hostile_directories_are_told_in_a_line_each(tmp_path):

@@ -216,6 +216,26 @@ def test_a_high_watermark_above_the_end_of_the_log_is_told_and_counts_for_nothin
     assert [(row["leo"], row["hw"]) for row in samples(read_events(str(tmp_path / "lake")), 1)] == [(120, None)]
 
 
+def test_a_high_watermark_above_the_ends_of_both_logs_is_that_of_before_they_were_cut(tmp_path):
+    """A power failure cut both replicas to 120; only one checkpoint that says 300 may be damaged, two are not alike."""
+    cluster = Cluster(tmp_path)
+    cluster.replica(1, 300, [(0, 0)], 120)
+    cluster.replica(2, 298, [(0, 0)], 120)
+    events = told(tmp_path, tmp_path / "lake")
+    assert [(row["leo"], row["hw"]) for broker in (1, 2) for row in samples(events, broker)] == [(None, 298)] * 2
+
+
+def test_a_power_failure_of_all_replicas_of_a_dynamic_quorum_is_a_loss_and_a_zombie_is_none(tmp_path):
+    """Recorded of Kafka 4.1: 120..299 were acknowledged by both replicas of orders, and flushed by neither."""
+    folder = recorded(tmp_path, "power_4.1")
+    ingest_disk([folder / "down"], cluster="c", lake=str(tmp_path / "lake"))
+    events = told(folder / "data", tmp_path / "lake")
+    facts = replay(events, Rules())
+    assert facts.quarantine.num_rows == 0
+    found = [row for row in facts.hw_regressions.to_pylist() if row["severity"] == "critical"]
+    assert [(row["topic"], row["lost_from"], row["lost_to"]) for row in found] == [("orders", 120, 300)]
+
+
 def samples(events, broker):
     rows = events.sort_by("source_seq").to_pylist()
     return [row for row in rows if row["source_id"] == f"disk/broker-{broker}" and row["event_type"] == "sample"]

@@ -4,13 +4,21 @@ import json
 import re
 import shutil
 import struct
+from base64 import urlsafe_b64encode
 
 import pyarrow.compute as pc
 import pytest
 from typer.testing import CliRunner
 
 from generators.brokerlogs.ingest import read_logs
-from generators.disks.batches import CONTROL, KRAFT_VOTERS, LEADER_CHANGE, SNAPSHOT_FOOTER
+from generators.disks.batches import (
+    CONTROL,
+    KRAFT_VERSION,
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+)
 from generators.disks.directories import find_log_directories
 from generators.disks.files import Unreadable
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
@@ -46,7 +54,7 @@ def test_records_are_those_that_kafkas_own_tool_prints(tmp_path, version):
             assert (name, data) == (expected[offset][1]["type"], expected[offset][1]["data"])
 
 
-@pytest.mark.parametrize("name", [*(f"unclean_election_{version}" for version in VERSIONS), "faults_4.1"])
+@pytest.mark.parametrize("name", [*(f"unclean_election_{version}" for version in VERSIONS), "faults_4.1", "power_4.1"])
 def test_rows_are_those_of_the_printed_log(tmp_path, name):
     """The timeline of ISRs and leaders is that of Kafka's own tool, of the longest of the three copies."""
     recorded(tmp_path, name)
@@ -60,7 +68,8 @@ def test_rows_are_those_of_the_printed_log(tmp_path, name):
     assert found.select(COMPARED).to_pylist() == printed.select(COMPARED).to_pylist()
     elections = [row for row in found.to_pylist() if row["event_type"] == "election" and row["topic"] == "orders"]
     led = [(row["leader_id"], row["unclean"]) for row in elections if row["leader_id"] >= 0]
-    assert led == ([] if name == "faults_4.1" else [(1, False), (2, True)])
+    clean = {"faults_4.1": [], "power_4.1": [(1, False), (1, True), (2, None)]}
+    assert led == clean.get(name, [(1, False), (2, True)])
 
 
 def test_the_end_of_the_log_is_not_committed(tmp_path):
@@ -159,12 +168,13 @@ def test_what_the_logs_of_all_voters_have_is_committed_in_whichever_epochs_they_
     assert committed_end(nodes(tmp_path / "broker-1", tmp_path / "broker-3")) == 0
 
 
-def voters_record(*voters):
+def voters_record(*voters, with_directories=False):
     """As VotersRecord.json has it, version 0 (KIP-853): ids, directory ids, endpoints with a port, versions."""
     told = struct.pack(">h", 0) + bytes([len(voters) + 1])
     for voter in voters:
         endpoint = text("CONTROLLER") + text("host") + struct.pack(">H", 9093) + b"\0"
-        told += struct.pack(">i", voter) + bytes(16) + b"\2" + endpoint + struct.pack(">hh", 0, 1) + b"\0\0"
+        directory = bytes([voter]) * 16 if with_directories else bytes(16)
+        told += struct.pack(">i", voter) + directory + b"\2" + endpoint + struct.pack(">hh", 0, 1) + b"\0\0"
     return told + b"\0"
 
 
@@ -178,10 +188,88 @@ def test_the_newest_voters_record_says_who_votes(tmp_path):
                 batch(2, epoch=2, attributes=CONTROL, payload=added) + batch(3, epoch=2, payload=record(0, None, NO_OP))
             )
     copies = nodes(tmp_path)
-    assert [node.voters for node in copies] == [{1, 2, 3, 4}] * 2
+    assert [set(node.voters) for node in copies] == [{1, 2, 3, 4}] * 2
     assert [node.problems for node in copies] == [[], []]
     assert committed_end(copies) == 0
     assert committed_end([*copies, *nodes(tmp_path / "broker-1")]) == 0, "one node given twice is one"
+
+
+def control_batch(base, *records, epoch=2):
+    """One batch of control records, as a leader and a snapshot begin with it: (type, value) each."""
+    payload = b"".join(record(k, struct.pack(">hh", 0, kind), value) for k, (kind, value) in enumerate(records))
+    return batch(base, len(records), epoch=epoch, attributes=CONTROL, payload=payload)
+
+
+def leader_change(*voters):
+    """As LeaderChangeMessage.json has it, version 1: with the directory ids of the voters."""
+    listed = b"".join(struct.pack(">i", voter) + bytes([voter]) * 16 + b"\0" for voter in voters)
+    return struct.pack(">hi", 1, 1) + (bytes([len(voters) + 1]) + listed) * 2 + b"\0"
+
+
+KRAFT_VERSION_1 = KRAFT_VERSION, struct.pack(">hh", 0, 1) + b"\0"
+
+
+def dynamic_node(folder, broker, *records, directory_id=None):
+    """A copy whose leader told the voters 1 to 4 behind its election, in one batch of control records."""
+    at = metadata_node(folder, broker, [(2, NO_OP)], quorum_epoch=2)
+    first = control_batch(0, (LEADER_CHANGE, leader_change(1, 2, 3)), *records)
+    rest = [batch(len(records) + 1 + k, epoch=2, payload=record(0, None, value)) for k, value in enumerate((TOPIC,))]
+    (at / f"{0:020d}.log").write_bytes(first + b"".join(rest))
+    voter = urlsafe_b64encode(bytes([broker]) * 16).decode().rstrip("=")
+    with open(at.parent / "meta.properties", "a") as properties:
+        properties.write(f"directory.id={directory_id or voter}\n")
+    return at
+
+
+def test_voters_behind_the_election_in_its_own_batch_are_those_of_the_quorum(tmp_path):
+    """LeaderState.appendStartOfEpochControlRecords writes election, kraft.version and voters as one batch."""
+    voters = KRAFT_VOTERS, voters_record(1, 2, 3, 4, with_directories=True)
+    for broker in (1, 2):
+        dynamic_node(tmp_path, broker, KRAFT_VERSION_1, voters)
+    copies = nodes(tmp_path)
+    assert [node.problems for node in copies] == [[], []]
+    assert [set(node.voters) for node in copies] == [{1, 2, 3, 4}] * 2
+    assert committed_end(copies) == 0, "two of four"
+    dynamic_node(tmp_path, 3, KRAFT_VERSION_1, voters)
+    assert committed_end(nodes(tmp_path)) == 4
+
+
+def test_a_quorum_that_the_log_names_is_read_of_a_real_kafka(tmp_path):
+    """Kafka 4.1, formatted with --initial-controllers: a later election names the voters without their directories."""
+    data = recorded(tmp_path, "power_4.1")
+    directory_ids = {n: urlsafe_b64encode(bytes([n] * 16)).decode().rstrip("=") for n in (1, 2, 3)}
+    for name, end in (("down", (125, 125)), ("data", (191, 201))):
+        copies = nodes(data / name)
+        assert [(node.problems, node.voters) for node in copies] == [([], directory_ids)] * 3
+        assert (committed_end(copies), longest(copies).lineage.end) == end
+
+
+def test_a_node_whose_directory_was_replaced_is_no_voter(tmp_path):
+    """KIP-853: the quorum names the directory that votes, too; a node formatted anew only observes."""
+    voters = KRAFT_VOTERS, voters_record(1, 2, 3, with_directories=True)
+    again = (
+        LEADER_CHANGE,
+        struct.pack(">hi", 0, 1) + b"\4" + b"".join(struct.pack(">iB", n, 0) for n in (1, 2, 3)) + b"\1\0",
+    )
+    for told in ((), (voters, again)):
+        folder = tmp_path / str(len(told))
+        dynamic_node(folder, 1, *told)
+        dynamic_node(folder, 2, *told, directory_id="B" * 22)
+        assert committed_end(nodes(folder)) == 0
+        dynamic_node(folder, 3, *told)
+        assert committed_end(nodes(folder)) == 2 + len(told)
+
+
+def test_a_log_that_begins_behind_the_voters_has_them_from_its_snapshot(tmp_path):
+    for broker in (1, 2):
+        at = metadata_node(tmp_path, broker, [(2, NO_OP)], base=9, quorum_epoch=2)
+        (at / f"{9:020d}.log").write_bytes(batch(9, epoch=2, payload=record(0, None, TOPIC)))
+        header = control_batch(
+            0, (SNAPSHOT_HEADER, b"\0" * 11), KRAFT_VERSION_1, (KRAFT_VOTERS, voters_record(1, 2, 3))
+        )
+        (at / f"{9:020d}-{2:010d}.checkpoint").write_bytes(header + control_batch(3, (SNAPSHOT_FOOTER, b"\0\0\0")))
+    assert [set(node.voters) for node in nodes(tmp_path)] == [{1, 2, 3}] * 2
+    assert committed_end(nodes(tmp_path)) == 10
 
 
 def test_a_majority_in_the_epoch_of_the_record_commits_it(tmp_path):

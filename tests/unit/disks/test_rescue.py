@@ -1,6 +1,8 @@
 """`hwmark rescue`: every record that a start would cut, byte for byte, with what is known of it."""
 
 import json
+import os
+import struct
 from datetime import UTC, datetime
 
 import numpy as np
@@ -11,7 +13,7 @@ from typer.testing import CliRunner
 
 from generators.disks.batches import BATCH, COMPRESSION
 from generators.disks.records import Damaged, records
-from generators.disks.rescue import read
+from generators.disks.rescue_files import read
 from generators.disks.segments import WalkEnd, blocks, segments
 from generators.disks.write_back import headers, identity, reason_left_out
 from pipelines.cli import app
@@ -168,7 +170,7 @@ def test_where_a_file_may_be_written(data, tmp_path):
 def rescued(**more):
     return {"topic": "t", "partition": 0, "offset": 5, "leader_epoch": 1, "broker_id": 2, "transaction": None,
             "in_survivor": False, "key": b"k", "value": None, "headers": [{"key": "h", "value": b"1"}],
-            **more}  # fmt: skip
+            "topic_id": None, **more}  # fmt: skip
 
 
 def test_neither_what_is_there_nor_what_was_not_committed_is_written_back():
@@ -186,7 +188,7 @@ def test_neither_what_is_there_nor_what_was_not_committed_is_written_back():
 
 
 def test_a_record_that_was_written_back_is_known_by_its_headers_and_no_other_is():
-    assert identity(headers(rescued())) == ("t", (0, 5, 1))
+    assert identity(headers(rescued())) == ("t", (0, 5, 1, ""))
     assert identity([("h", b"1")]) is None
     assert identity([(f"hwmark.rescued.{name}", b"x") for name in ("topic", "partition", "offset")]) is None
 
@@ -256,3 +258,154 @@ def test_markers_of_control_batches_end_transactions(tmp_path):
     out = tmp_path / "out.jsonl"
     hwmark("--from", tmp_path / "a", "--topic", "t", "--out", out)
     assert [row["transaction"] for row in read(out)] == ["aborted", "committed"]
+
+
+TRANSACTIONAL = 0x10
+
+
+def transactional(base, pid=7, **more):
+    return batch(base, pid=pid, pepoch=0, sequence=base, attributes=TRANSACTIONAL, **more)
+
+
+def rescued_rows(folder, *words, beside=None, status=0):
+    """The rows that `rescue` of t-0 writes."""
+    out = folder.parent / f"{len(list(folder.parent.iterdir()))}.parquet"
+    options = ("--beside", beside) if beside else ()
+    done = hwmark("--from", folder, "--topic", "t", "--out", out, *options, *words)
+    assert done.exit_code == status, done.output
+    return pq.read_table(out).to_pylist(), done.stdout
+
+
+def ended(rows):
+    return {row["offset"]: row["transaction"] for row in rows}
+
+
+def segment(folder, batches, base, *, name="t-0", deleted=False):
+    path = folder / name / f"{base:020d}.log{'.deleted' if deleted else ''}"
+    path.write_bytes(b"".join(batches))
+    path.with_name(f"{base:020d}.index").touch()
+
+
+def test_markers_of_a_topic_that_was_deleted_end_no_transaction_of_the_one_made_again(tmp_path):
+    one = directory(tmp_path / "a", 1)
+    partition(one, [transactional(0), transactional(1)], [(0, 0)], topic_id="B" * 22)
+    partition(one, [batch(0), batch(1), batch(2), marker(3, 7, commit=True)], [(0, 0)], topic_id="A" * 22,
+              name=f"t-0.{'0' * 32}-delete")  # fmt: skip
+    rows, _ = rescued_rows(tmp_path / "a")
+    assert [row["transaction"] for row in rows if row["topic_id"] == "B" * 22] == ["open", "open"]
+
+
+def test_markers_of_the_lineage_that_replaced_a_cut_one_end_no_transaction_of_it(tmp_path):
+    """Offsets 2 and 3 of epoch 0 were cut; the new leader has a committed transaction of the same producer there."""
+    one = directory(tmp_path / "a", 1)
+    again = [transactional(k, epoch=3) for k in (2, 3)]
+    partition(one, [batch(0), batch(1), *again, marker(4, 7, epoch=3)], [(0, 0), (3, 2)])
+    segment(one, [transactional(2), transactional(3)], 2, deleted=True)
+    rows, _ = rescued_rows(tmp_path / "a")
+    assert [(row["leader_epoch"], row["transaction"]) for row in rows[2:]] == [
+        (3, "committed"), (3, "committed"), (0, "open"), (0, "open")]  # fmt: skip
+
+
+def test_a_segment_that_retention_renamed_has_its_markers_in_the_log_behind_it(tmp_path):
+    one = directory(tmp_path / "a", 1)
+    partition(one, [marker(2, 7, commit=False), batch(3)], [(0, 2)], base=2)
+    segment(one, [transactional(0), transactional(1)], 0, deleted=True)
+    rows, _ = rescued_rows(tmp_path / "a")
+    assert ended(rows) == {0: "aborted", 1: "aborted", 3: None}
+
+
+def test_a_marker_behind_a_damaged_batch_may_be_of_a_later_transaction(tmp_path):
+    """The abort of the first is damaged: it is not known how that ended, and by no means committed."""
+    damaged = bytearray(marker(1, 7, commit=False))
+    damaged[-1] ^= 1
+    partition(
+        directory(tmp_path / "a", 1), [transactional(0), bytes(damaged), transactional(2), marker(3, 7)], [(0, 0)]
+    )
+    rows, _ = rescued_rows(tmp_path / "a", status=4)
+    assert ended(rows) == {0: "unknown", 2: "committed"}
+    assert reason_left_out(rescued(transaction="unknown"), ()) == "unknown"
+    assert reason_left_out(rescued(transaction="unknown"), ("unknown",)) is None
+
+
+def test_what_the_cleaner_left_of_a_transaction_was_committed(tmp_path):
+    """Its marker was removed; the next one is of a transaction that was aborted."""
+    one = directory(tmp_path / "a", 1, cleaner=4)
+    partition(one, [transactional(0), transactional(5), marker(6, 7, commit=False)], [(0, 0)])
+    rows, _ = rescued_rows(tmp_path / "a")
+    assert ended(rows) == {0: "committed", 5: "aborted"}
+
+
+def test_cut_segments_are_rescued_after_the_start_without_a_range(tmp_path):
+    """Broker 1 was started: its log is as long as the leader's, and what it cut lies in a renamed segment."""
+    one = directory(tmp_path / "a", 1, hw=4)
+    new = [batch(2, epoch=3), batch(3, epoch=3)]
+    partition(one, [batch(0), batch(1), *new], [(0, 0), (3, 2)])
+    segment(one, [batch(2, ts=5), batch(3, ts=5)], 2, deleted=True)
+    partition(directory(tmp_path / "b", 2, hw=4), [batch(0), batch(1), *new], [(0, 0), (3, 2)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    found = [(row["offset"], row["leader_epoch"], row["below_hw"]) for row in rows]
+    assert found == [(2, 0, None), (3, 0, None)], "the high watermark is that of the log that replaced it"
+
+
+def test_a_high_watermark_from_before_the_epochs_is_not_that_of_the_log(tmp_path):
+    at = partition(directory(tmp_path / "a", 1, hw=2), [batch(0), batch(1, epoch=3)], [(0, 0), (3, 1)])
+    later = (tmp_path / "a" / "broker-1" / "replication-offset-checkpoint").stat().st_mtime + 1
+    os.utime(at / "leader-epoch-checkpoint", (later, later))
+    rows, _ = rescued_rows(tmp_path / "a")
+    assert [row["below_hw"] for row in rows] == [None, None]
+
+
+def test_a_log_of_another_topic_of_that_name_is_no_survivor(tmp_path):
+    """Broker 1 was down while the topic was deleted and made again: none of its records lies in the new one."""
+    partition(directory(tmp_path / "a", 1), [batch(k) for k in range(4)], [(0, 0)], topic_id="A" * 22)
+    partition(directory(tmp_path / "b", 2), [batch(k) for k in range(3)], [(0, 0)], topic_id="B" * 22)
+    rows, told = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert [(row["offset"], row["in_survivor"]) for row in rows] == [(k, None) for k in range(4)]
+    assert f"of topic id {'B' * 22}, not {'A' * 22}" in told
+
+
+def test_a_survivor_that_is_damaged_cannot_say_that_it_lacks_a_record(tmp_path):
+    sent = [batch(k, pid=7, pepoch=0, sequence=k) for k in range(4)]
+    damaged = bytearray(batch(2, epoch=1, pid=7, pepoch=0, sequence=2))
+    damaged[-1] ^= 1
+    partition(directory(tmp_path / "a", 1), sent, [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [*sent[:2], bytes(damaged)], [(0, 0), (1, 2)])
+    rows, _ = rescued_rows(tmp_path / "a", "--offsets", "0..3", beside=tmp_path / "b")
+    assert [row["in_survivor"] for row in rows] == [True, True, None, None]
+
+
+def test_sequences_that_wrap_inside_a_batch_of_the_survivor_are_there(tmp_path):
+    last = (1 << 31) - 1
+    partition(directory(tmp_path / "a", 1), [batch(0), batch(1, pid=7, pepoch=0, sequence=0)], [(0, 0)])
+    kept = batch(1, 3, epoch=1, pid=7, pepoch=0, sequence=last)
+    partition(directory(tmp_path / "b", 2), [batch(0), kept], [(0, 0), (1, 1)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert [(row["offset"], row["in_survivor"]) for row in rows] == [(1, True)]
+
+
+def test_behind_a_length_that_cannot_be_a_rescue_goes_on_at_the_next_index_entry(tmp_path):
+    """One flipped bit in a length cost the rest of the segment."""
+    size = len(batch(0))
+    cut = batch(1)[:8] + b"\0\0\0\1" + batch(1)[12:]
+    at = partition(directory(tmp_path / "a", 1), [batch(0), cut, batch(2), batch(3)], [(0, 0)])
+    (at / f"{0:020d}.index").write_bytes(struct.pack(">ii", 2, 2 * size))
+    rows, told = rescued_rows(tmp_path / "a", status=4)
+    assert [row["offset"] for row in rows] == [0, 2, 3]
+    assert f"left out: {0:020d}.log, {size} bytes from byte {size} on: its length is impossible" in told
+
+
+def test_messages_of_before_0_11_are_said_to_be_left_out(tmp_path):
+    old = struct.pack(">qiibbii", 0, 14, 0, 0, 0, -1, 0)
+    partition(directory(tmp_path / "a", 1), [old, batch(1)], [(0, 1)])
+    rows, told = rescued_rows(tmp_path / "a", status=4)
+    assert [row["offset"] for row in rows] == [1]
+    assert "1 messages in the format before 0.11, which is not read" in told
+
+
+def test_a_damaged_batch_is_named_wherever_its_own_header_says_that_it_lies(tmp_path):
+    damaged = struct.pack(">q", 1 << 40) + batch(1)[8:-1] + b"?"
+    partition(directory(tmp_path / "a", 1), [batch(0), damaged, batch(2)], [(0, 0)])
+    rows, _ = rescued_rows(tmp_path / "a", "--offsets", "0..2", status=4)
+    assert [row["offset"] for row in rows] == [0, 2]
+    rows, _ = rescued_rows(tmp_path / "a", "--offsets", "2..2")
+    assert [row["offset"] for row in rows] == [2]
