@@ -52,7 +52,7 @@ _SPELLS = """
   SELECT spells.*, who.cluster AS cluster, clock, g.cluster IS NOT NULL AS judged,
     assigned, level, worse, coalesce(turned, (
       SELECT min(greatest(d.ts, spells.ts)) FROM deleted AS d WHERE d.cluster = who.cluster AND d.topic = who.topic
-      AND CASE WHEN d.topic_id IS NULL THEN d.ts >= spells.ts ELSE d.topic_id = who.topic_id END
+      AND CASE WHEN d.topic_id IS NULL THEN d.ts >= spells.ts OR g.cluster IS NULL ELSE d.topic_id = who.topic_id END
     ), CASE
     WHEN g.topic_id <> who.topic_id AND who.topic_id <> '' THEN greatest(replaced, spells.ts)
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended

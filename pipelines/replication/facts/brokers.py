@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.replication.compiled.types import I64, NEVER
-from pipelines.replication.events.columns import int64_column
 from pipelines.replication.facts.answers import states_of_brokers
 from pipelines.replication.facts.broker_counts import Broker, Row, count_partitions
 from pipelines.replication.facts.follower_lag import followers, lags_of_brokers, worst
 from pipelines.replication.facts.partition_health import health, led_lanes
 from pipelines.replication.metadata.broker_states import UNTOLD
 from pipelines.replication.metadata.brokers_and_configs import LASTING, BrokerState
+from pipelines.replication.partition.history import PartitionHistory
 from pipelines.replication.state.state import State
 from schemas import broker_lag, brokers
 
@@ -61,8 +61,10 @@ def present_partitions(state: State, low_watermarks: I64) -> pa.Table:
 
 
 def _deleted(state: State, partitions: pa.Table) -> Iterator[int]:
-    """The places in the present of partitions whose topics were deleted: by their ids, of those without one where
-    nothing was told of them after that."""
+    """The partitions whose topics were deleted: by their ids, with ZooKeeper those that began before.
+
+    Its controller goes on to tell of them until all replicas are back.
+    """
     deleted: dict[tuple[Any, ...], dict[str | None, int]] = {
         state.topics.all[topic]: {None if k < 0 else state.topic_ids.all[k][0]: ts for k, ts in ids.items()}
         for (_, topic), ids in state.timeline.deletions.items()
@@ -72,11 +74,18 @@ def _deleted(state: State, partitions: pa.Table) -> Iterator[int]:
     named = pc.is_in(partitions["topic"], pa.array([topic for _, topic in deleted], pa.string()))
     places = np.flatnonzero(named.to_numpy())
     rows = partitions.select(["cluster", "topic", "topic_id"]).take(pa.array(places)).to_pylist()
-    last = int64_column(partitions["last_event_ts"])[places].tolist()
-    for place, row, last_ts in zip(places.tolist(), rows, last, strict=True):
+    for place, row in zip(places.tolist(), rows, strict=True):
         ids = deleted.get((row["cluster"], row["topic"]), {})
-        if (row["topic_id"] is not None and row["topic_id"] in ids) or last_ts <= ids.get(None, -1):
+        by_id = row["topic_id"] is not None and row["topic_id"] in ids
+        if by_id or (None in ids and _begun(state.history(place)) <= ids[None]):
             yield place
+
+
+def _begun(history: PartitionHistory) -> int:
+    """When (microseconds) the first was told of the topic that a partition is of."""
+    topic = history.topics[-1]
+    first = [topic.terms.folded_term] if topic.terms.folded_term else topic.terms.terms[:1]
+    return max(topic.restored_at, topic.terms.created or (first[0].ts if first else history.now))
 
 
 def _rows(

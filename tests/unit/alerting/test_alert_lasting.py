@@ -292,7 +292,7 @@ DELETIONS = {
     "told again by a controller that restarts": ({"topic_id": OLD, "ts": 2500}, 2000),
     "another of its name": ({"topic_id": NEW, "ts": 2000}, None),
     "without ids": ({"topic_id": None, "ts": 2000}, 2000),
-    "without ids, one before it": ({"topic_id": None, "ts": 40}, None),
+    "without ids, and told on after it": ({"topic_id": None, "ts": 40}, 50),
     "not committed": ({"topic_id": OLD, "ts": 2000, "committed": False}, None),
 }
 
@@ -303,10 +303,16 @@ def test_what_is_wrong_with_a_topic_ends_as_it_is_deleted(rule, got, deletion, e
     first = {"partition": -1, "detail": "topic=deleted", "committed": True}
     told = [first | deletion, *([first | {"topic_id": OLD, "ts": 2000}] if deletion["ts"] == 2500 else [])]
     found = states(evidence(3000, **got | {"leaderships": [*got.get("leaderships", []), *told]}))
-    expected = "resolved" if ended else "firing"
-    assert [(name, state, first, last) for name, state, _, first, last in found] == [
-        (rule, expected, 50, ended or 3000)
-    ]
+    lasted = [(rule, "resolved" if ended else "firing", 50, ended or 3000)] if ended != 50 else []
+    assert [(name, state, first, last) for name, state, _, first, last in found] == lasted
+
+
+@pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())
+def test_what_is_wrong_with_a_topic_that_is_there_after_a_deletion_without_an_id_goes_on(rule, got):
+    deleted = {"partition": -1, "detail": "topic=deleted", "committed": True, "topic_id": None, "ts": 40}
+    health = {"ar": [1, 2, 3], "topic_id": OLD, "offline": rule == "offline", "last_event_ts": 50}
+    found = evidence(3000, **got | {"leaderships": [*got.get("leaderships", []), deleted]}, health=[health])
+    assert [(name, state) for name, state, *_ in states(found)] == [(rule, "firing")]
 
 
 @pytest.mark.parametrize(("rule", "got"), WRONG.items(), ids=WRONG.keys())

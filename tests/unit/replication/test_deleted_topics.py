@@ -49,5 +49,14 @@ def test_a_topic_of_the_same_name_is_told_apart_by_its_id(topic_id, present):
     assert partitions_of(leading((9000, topic_id)), deletion(5000, topic_id=OLD)) == present
 
 
-def test_without_an_id_what_is_told_after_the_deletion_is_of_a_topic_created_again():
-    assert partitions_of(leading((9000, NEW)), deletion(5000)) == [0]
+@pytest.mark.parametrize(("later", "present"), [((9000, OLD), []), ((9000, NEW), [0])])
+def test_without_an_id_what_begins_after_the_deletion_is_of_a_topic_created_again(later, present):
+    """With ZooKeeper the controller goes on to tell of a topic until all replicas are back."""
+    assert partitions_of(leading(later), deletion(5000)) == present
+
+
+def test_without_any_id_a_topic_is_created_again_where_leader_epochs_begin_again():
+    """Before Kafka 2.8 topics have no ids."""
+    old = Source().on(topic_id=None).leader(0, 3, 0, 0, [1, 2], replicas=[1, 2])
+    assert partitions_of(old.leader(9000, 4, 0, 0, [1, 2], replicas=[1, 2]), deletion(5000)) == []
+    assert partitions_of(old.leader(19_000, 0, 0, 0, [1, 2], replicas=[1, 2]), deletion(15_000)) == [0]
