@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def read_offsets(path: Path) -> Offsets:
     for number, (topic, partition, offset) in enumerate(rows, 3):
         if topic not in named and not TOPIC.fullmatch(topic):
             raise Unreadable(path, f"line {number}: {topic!r} is no name of a topic")
-        place = topic, _number(path, number, partition, (1 << 31) - 1)
+        place = sys.intern(topic), _number(path, number, partition, (1 << 31) - 1)
         if place in offsets:
             raise Unreadable(path, f"line {number}: {topic}-{partition} a second time")
         offsets[place] = _number(path, number, offset)

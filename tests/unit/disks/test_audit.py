@@ -3,7 +3,10 @@
 import hashlib
 import json
 import os
+import re
 import struct
+import subprocess
+import sys
 import time
 import zlib
 from datetime import UTC, datetime
@@ -193,6 +196,24 @@ def test_a_topic_that_is_not_there_is_not_called_sound(tmp_path):
     data = recorded(tmp_path) / "data"
     for named in (["--topic", "clcks"], ["--topic", "clicks", "--partition", "99"], ["--partition", "0"]):
         assert hwmark(data, *named).exit_code == 2
+
+
+def test_a_read_only_mount_is_read_and_nothing_in_it_changes(tmp_path):
+    data, mounted = recorded(tmp_path) / "data", tmp_path / "mounted"
+    mounted.mkdir()
+    before, python = fingerprint(data), sys.executable
+    words = f"ingest disk {mounted} --cluster c --lake {tmp_path}/lake", f"audit {mounted}"
+    words = *words, f"rescue --from {mounted}/broker-1 --topic orders --out {tmp_path}/orders.parquet"
+    calls = "; ".join(f"{python} -m hwmark {one} || echo status $?" for one in words)
+    script = (
+        f"mount --bind {data} {mounted} && mount -o remount,ro,bind {mounted} || exit 77; touch {mounted}/x; {calls}"
+    )
+    done = subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", script], capture_output=True, text=True)
+    if done.returncode == 77 or "unshare failed" in done.stderr:
+        pytest.skip("no mounts without rights here")
+    assert "Read-only file system" in done.stderr, "touch"
+    assert re.findall("status .*", done.stdout) == ["status 3"], "the audit, as a loss diverges"
+    assert fingerprint(data) == before
 
 
 def test_directories_without_a_replica_are_not_called_sound(tmp_path):
@@ -501,11 +522,14 @@ def test_hostile_directories_are_told_in_a_line_each(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["leader-epoch-checkpoint", "partition.metadata", f"{0:020d}.index", f"{0:020d}.log", "../meta.properties"]
-)
+    "name",
+    ["leader-epoch-checkpoint", "partition.metadata", f"{0:020d}.index", f"{0:020d}.log", "../meta.properties",
+     *(f"../{name}-offset-checkpoint" for name in ("replication", "recovery-point", "log-start", "cleaner"))],
+)  # fmt: skip
 def test_a_flipped_bit_in_any_file_of_a_replica_is_told_or_changes_no_offset(tmp_path, name):
     """No crash, no hang, no more memory: of every byte of each file the highest and the lowest bit."""
-    at = partition(directory(tmp_path, 1), run_of(4), [(0, 0)], topic_id="A" * 22)
+    one = directory(tmp_path, 1, hw=3, recovery=2, start=0, cleaner=1)
+    at = partition(one, run_of(4), [(0, 0)], topic_id="A" * 22)
     entries = b"".join(struct.pack(">ii", k, k * len(batch(0))) for k in (1, 2))
     (at / f"{0:020d}.index").write_bytes(entries)
     (sound,) = logs(tmp_path)

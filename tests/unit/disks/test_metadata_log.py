@@ -341,6 +341,35 @@ def test_a_flipped_bit_in_a_record_never_takes_more_memory_or_time(byte):
             assert "\n" not in str(error)  # noqa: PT017
 
 
+def test_a_flipped_bit_in_one_copy_makes_no_other_row_and_commits_none(tmp_path):
+    """Of each byte of a log, a snapshot and a quorum-state; of the two sound copies one is short."""
+    values = [(2, one) for one in (TOPIC, partition(), change((0, ids(1))), change((0, ids(2))))]
+    for broker, size in ((1, 4), (2, 2), (3, 1)):
+        at = metadata_node(tmp_path, broker, values[:size], quorum_epoch=2)
+        snapshot = at / f"{2:020d}-{2:010d}.checkpoint"
+        snapshot.write_bytes(control_batch(0, (SNAPSHOT_HEADER, bytes(11))) + footer())
+
+    def found():
+        copies = nodes(tmp_path)
+        rows = rows_of(Replay("c").read(copies))
+        return [row for row in rows if row[5]], [row[:5] for row in rows], any(node.problems for node in copies)
+
+    committed, every, problems = found()
+    assert (len(committed), len(every), problems) == (1, 3, False)
+    wrong = []
+    for name in (f"{0:020d}.log", f"{2:020d}-{2:010d}.checkpoint", "quorum-state"):
+        file = tmp_path / "broker-1" / "__cluster_metadata-0" / name
+        content = file.read_bytes()
+        for k in range(len(content)):
+            for bit in (0, 3, 7):
+                file.write_bytes(content[:k] + bytes([content[k] ^ 1 << bit]) + content[k + 1 :])
+                told_committed, told, _ = found()
+                if [row for row in told_committed if row not in committed] or [row for row in told if row not in every]:
+                    wrong.append((name, k, bit, told_committed, told))
+        file.write_bytes(content)
+    assert wrong == []
+
+
 def ingest(folder, lake):
     done = CliRunner().invoke(app, ["ingest", "disk", str(folder), "--cluster", "c", "--lake", str(lake)])
     assert done.exit_code == 0, done.output
