@@ -219,6 +219,7 @@ def _closes_nothing(checked: CheckedSlice) -> Mask | None:
     progress = checked.numbers(checked.of_types("progress") & checked.broker_wide & checked.rows.valid("detail"))
     details = checked["detail"].take(pa.array(progress)).cast(pa.string())
     others = codes == code
+    others[checked.numbers(checked.null("source_id"))] = False
     others[progress[pc.equal(details, CLOSED).to_numpy(zero_copy_only=False)]] = False
     return checked.mask_of_rows(np.flatnonzero(others))
 

@@ -272,6 +272,18 @@ def test_what_stands_under_a_null_is_no_value(column, garbage):
     assert split(telemetry.set_column(telemetry.column_names.index(column), column, beneath))[0] is None
 
 
+@pytest.mark.parametrize("encode", [lambda t: t, with_dictionaries], ids=["plain", "dictionaries"])
+@pytest.mark.parametrize("first", [{"source_id": DRAIN}, {"event_type": "rumour"}, {"topic": "a b"}, {"cluster": "x"}])
+def test_a_row_is_judged_alike_beside_any_others(first, encode):
+    """Under a null stands the code of the first name."""
+    broken = [event(kind, **changes) for kind, changes, _ in BROKEN]
+    broken += [event(kind, **{column: None}) for kind in GOOD for column in replication_events.ARROW.names]
+    alone = [split(encode(table(row)))[1]["reasons"].to_pylist() for row in broken]
+    _, rejected = split(encode(table(event("append", **first), *broken)))
+    _, leader = split(encode(table(event("append", **first))))
+    assert rejected["reasons"].to_pylist() == [*leader["reasons"].to_pylist(), *(r for one in alone for r in one)]
+
+
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 200])
 @pytest.mark.parametrize("idle", [0, 5, 13])
 def test_rows_are_split_by_type_however_many_types_their_names_hold(count, idle):
