@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from pipelines.errors import UsageError
@@ -112,16 +113,16 @@ def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
     if by_remainder:
         groups, remainders = (list(parts) for parts in zip(*by_bucket(events), strict=True))
         filled, size = _filled(events), ROWS_OF_A_FILE
-        rows = tuple(map(len, groups))
-        key, text = KEY, BucketLayout(divisor_of(len(events)), tuple(remainders), rows, covered).text()
+        layout_of_file = BucketLayout(divisor_of(len(events)), tuple(remainders), tuple(map(len, groups)), covered)
+        key, text = KEY, layout_of_file.text
     else:
         groups, size = row_groups(events), ROWS_OF_A_GROUP
-        rows = tuple(min(size, len(group) - k) for group in groups for k in range(0, len(group), size))
-        key, text = COVERAGE, coverage_text(rows, covered)
+        rows = [min(size, len(group) - k) for group in groups for k in range(0, len(group), size)]
+        key, text = COVERAGE, partial(coverage_text, rows, covered)
     with finishing(DataFile(folder, "replication_events", groups[0].select(filled).schema)) as file:
         for group in groups:
             file.write(group.select(filled), size)
-        file.describe(key, text)
+        file.describe(key, text(file.size()))
         return file.close()
 
 

@@ -48,9 +48,10 @@ class BucketLayout:
     rows: tuple[int, ...]
     coverage: pa.Table
 
-    def text(self) -> str:
+    def text(self, size: int) -> str:
+        """For a file whose rows end after so many bytes."""
         parts = {"version": VERSION, "divisor": self.divisor, "remainders": self.remainders, "rows": self.rows}
-        return json.dumps(parts | {"coverage": _encoded(self.coverage)})
+        return json.dumps(parts | {"bytes": size, "coverage": _encoded(self.coverage)})
 
     def groups(self, buckets: int, mine: Iterable[int]) -> list[int]:
         """The row groups that may hold rows of the buckets `mine` out of so many."""
@@ -75,9 +76,10 @@ def layout_of(metadata: pq.FileMetaData) -> BucketLayout | None:
     return BucketLayout(found["divisor"], tuple(found["remainders"]), tuple(found["rows"]), covered)
 
 
-def coverage_text(rows: Sequence[int], coverage: pa.Table) -> str:
-    """What the footer of a file says of which only the coverage is known: with the number of rows of each row group."""
-    return json.dumps({"version": VERSION, "rows": list(rows), "coverage": _encoded(coverage)})
+def coverage_text(rows: Sequence[int], coverage: pa.Table, size: int) -> str:
+    """What the footer of a file says of which only the coverage is known: with the number of rows of each row group,
+    and after how many bytes they end."""
+    return json.dumps({"version": VERSION, "rows": list(rows), "bytes": size, "coverage": _encoded(coverage)})
 
 
 def coverage_in(metadata: pq.FileMetaData) -> pa.Table | None:
@@ -91,7 +93,44 @@ def _described(metadata: pq.FileMetaData, key: bytes) -> dict[str, Any] | None:
     if found.get("version") != VERSION:
         return None
     same = found["rows"] == [metadata.row_group(k).num_rows for k in range(metadata.num_row_groups)]
-    return found if same else None
+    same = same and found.get("bytes") in (None, _bytes_of_rows(metadata))
+    return found if same and _fits(_decoded(found["coverage"]), metadata) else None
+
+
+def _bytes_of_rows(metadata: pq.FileMetaData) -> int:
+    """The byte at which the rows of a file end and its footer begins."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return 0
+    last = metadata.row_group(metadata.num_row_groups - 1).column(metadata.num_columns - 1)
+    return int((last.dictionary_page_offset or last.data_page_offset) + last.total_compressed_size)
+
+
+def _fits(coverage: pa.Table, metadata: pq.FileMetaData) -> bool:
+    """Whether a file has such sources, numbers and times, and no others, as far as Parquet's own statistics know."""
+    numbers = pc.sum(pc.subtract(coverage["seq_to"], coverage["seq_from"])).as_py() or 0
+    if numbers + len(coverage) != metadata.num_rows:
+        return False
+    ranges = {
+        **{name: _least_and_most(coverage[name], coverage[name]) for name in ("cluster", "source_id", "source_epoch")},
+        "source_seq": _least_and_most(coverage["seq_from"], coverage["seq_to"]),
+        "ts": _least_and_most(coverage["since"], coverage["latest"]),
+    }
+    columns = [metadata.schema.column(k).path for k in range(metadata.num_columns)]
+    for name, (least, most) in ranges.items() if metadata.num_rows else ():
+        groups = [metadata.row_group(k).column(columns.index(name)).statistics for k in range(metadata.num_row_groups)]
+        if any(group is None or not group.has_min_max for group in groups):
+            return False
+        first = min(group.min_raw for group in groups)
+        # The time of a run's first row is not the smallest where rows of several clocks follow each other.
+        if most != max(group.max_raw for group in groups) or (first > least if name == "ts" else first != least):
+            return False
+    return True
+
+
+def _least_and_most(least: pa.ChunkedArray, most: pa.ChunkedArray) -> tuple[Any, Any]:
+    """As Parquet's statistics have them: text as bytes."""
+    ends = pc.min(least).as_py(), pc.max(most).as_py()
+    return ends if pa.types.is_integer(least.type) else (ends[0].encode(), ends[1].encode())
 
 
 def _encoded(coverage: pa.Table) -> str:

@@ -62,6 +62,10 @@ class DataFile:
         """Rows in the file's schema."""
         self._writer.write_table(table, rows_of_a_group)
 
+    def size(self) -> int:
+        """The bytes of the rows so far."""
+        return int(self._stream.tell())
+
     def describe(self, key: bytes, text: str) -> None:
         """Has the footer say something of the file."""
         self._writer.add_key_value_metadata({key: text})

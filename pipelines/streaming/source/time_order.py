@@ -176,6 +176,8 @@ class TimeOrder:
         steps = _steps_of(number, sources, *columns)
         stretches = stretches[np.lexsort((stretches["seq_from"], stretches["source"]))]
         of_source = dict(_groups(stretches, "source"))
+        if not of_source.keys() >= set(sources.tolist()):
+            raise UnreadableFileError(self._files[number].path, "its footer names other sources than its rows have")
         for source, own in _groups(steps, "source"):
             within = np.searchsorted(of_source[source]["seq_from"], own["seq_from"], side="right") - 1
             for name in ("base", "flat"):
