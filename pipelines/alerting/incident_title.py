@@ -10,20 +10,26 @@ from pipelines.printable import printable
 from pipelines.verdict import words
 from pipelines.verdict.records import State
 
-LONGEST = 100
-NAME = 32
-"""Longer names are cut in the middle; they stand whole below the line."""
+LONGEST = 80
+NAME, SHORTER = 32, (20, 12)
+"""Longer names are cut in the middle, and further where the line is too long; they stand whole below it."""
 _STATES = {"loss": State.LOST.value, "unproven_loss": State.LOSS_NOT_EXCLUDED.value}
 
 
 def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) -> str:
     """`OFFLINE prod: broker 2 gone, 12 partitions of audit`, of the gravest of these alerts, the first of those."""
+    lines = (_line(cluster, alerts, flapping, length) for length in (NAME, *SHORTER))
+    line = printable(next((line for line in lines if len(line) <= LONGEST), "") or _line(cluster, alerts, flapping, 8))
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _line(cluster: str, alerts: Sequence[AlertState], flapping: bool, length: int) -> str:
+    """The title with names of at most so many characters."""
     head = gravest(alerts)
     state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
-    who = _who(head) if cluster else _listed(dict.fromkeys(map(_place, alerts)))
-    said = ", ".join(filter(None, (who, *_causes(head), _number(head), "flapping" if flapping else "")))
-    line = f"{state} {cut(cluster) or 'hwmark'}: {said}".removesuffix(": ")
-    return printable(line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
+    who = _who(head, length) if cluster else _listed(dict.fromkeys(map(_place, alerts)), length)
+    said = ", ".join(filter(None, (who, *_causes(head), _number(head, length), "flapping" if flapping else "")))
+    return f"{state} {cut(cluster, length) or 'hwmark'}: {said}".removesuffix(": ")
 
 
 def gravest(alerts: Sequence[AlertState]) -> AlertState:
@@ -58,11 +64,11 @@ def _causes(alert: AlertState) -> list[str]:
     return [_CAUSES[one] for one in alert.labels.get("cause", "").split(", ") if one in _CAUSES]
 
 
-def _who(alert: AlertState) -> str:
+def _who(alert: AlertState, length: int) -> str:
     brokers = [one for one in alert.labels.get("brokers", "").split(", ") if one]
     if brokers:
         return f"broker{'s' * (len(brokers) > 1)} {words.listed(brokers)}"
-    return _listed(alert.labels["sources"].split(", ")) if "sources" in alert.labels else ""
+    return _listed(alert.labels["sources"].split(", "), length) if "sources" in alert.labels else ""
 
 
 def _place(alert: AlertState) -> str:
@@ -70,12 +76,12 @@ def _place(alert: AlertState) -> str:
     return alert.labels.get("cluster") or alert.labels.get("channel") or alert.subject
 
 
-def _number(alert: AlertState) -> str:
+def _number(alert: AlertState, length: int) -> str:
     topics = alert.labels.get("topic") or alert.labels.get("topics")
     if not topics:
         return ""
     each = topics.split(", ")
-    of = cut(each[0]) if len(each) == 1 else words.count(len(each), "topic")
+    of = cut(each[0], length) if len(each) == 1 else words.count(len(each), "topic")
     partitions, offsets, _ = alert.size
     if offsets:
         least = "" if alert.labels.get("proof") == "proven" else "at least "
@@ -83,5 +89,5 @@ def _number(alert: AlertState) -> str:
     return f"{words.count(partitions or 0, 'partition')} of {of}"
 
 
-def _listed(names: Iterable[str]) -> str:
-    return words.listed([cut(name) for name in names if name])
+def _listed(names: Iterable[str], length: int) -> str:
+    return words.listed([cut(name, length) for name in names if name])

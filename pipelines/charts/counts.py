@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import SHADES, WIDTH, Spec, styled, time_format
+from pipelines.charts.style import SHADES, WIDTH, Spec, pointed, styled, time_format
 
 HEIGHT = 110
 
 
 @dataclass(frozen=True)
 class Value:
-    """One number of a series at a time."""
+    """One number of a series at a time, or anything from `low` to it: samples leave a bracket, many series a band."""
 
     ts: datetime
     series: str
     number: float
+    low: float | None = None
 
 
 @dataclass(frozen=True)
@@ -36,22 +37,28 @@ def counts_chart(panels: Sequence[Panel]) -> Spec:
 
     times = [value.ts for panel in panels for value in panel.values]
     format = time_format(max(times) - min(times))
-    charts = [_drawn(panel, format) for panel in panels if panel.values]
+    charts = [_drawn(panel, format, place) for place, panel in enumerate(panels) if panel.values]
     return styled(alt.vconcat(*charts, spacing=12).resolve_scale(x="shared", color="independent"))
 
 
-def _drawn(panel: Panel, format: str) -> Any:
+def _drawn(panel: Panel, format: str, place: int) -> Any:
     import altair as alt
 
-    values = [{"ts": int(v.ts.timestamp() * 1000), "series": v.series, "number": v.number} for v in panel.values]
+    values = [vars(v) | {"ts": int(v.ts.timestamp() * 1000)} for v in panel.values]
     names = list(dict.fromkeys(value.series for value in panel.values))
     scale = alt.Scale(domain=names, range=[SHADES[place % len(SHADES)] for place, _ in enumerate(names)])
-    chart = alt.Chart(alt.Data(values=values)).mark_line(
-        interpolate="step-before" if panel.minutes else "step-after", point={"size": 12}
-    )
-    return chart.encode(
-        x=alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True)),
-        y=alt.Y("number:Q", title=panel.unit),
-        color=alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200)),
-        tooltip=[alt.Tooltip("series:N"), alt.Tooltip("number:Q"), alt.Tooltip("ts:T", format="%H:%M:%S")],
-    ).properties(width=WIDTH, height=HEIGHT)
+    x = alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True))
+    y = alt.Y("number:Q", title=panel.unit)
+    color = alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200))
+    step = "step-before" if panel.minutes else "step-after"
+    chart = alt.Chart(alt.Data(values=values))
+    drawn = [chart.mark_line(interpolate=step).encode(x=x, y=y, color=color)]
+    if any(value.low is not None for value in panel.values):
+        bracket = chart.transform_filter("isValid(datum.low)").mark_area(interpolate=step, fillOpacity=0.25)
+        drawn.insert(0, bracket.encode(x=x, y=y, y2="low:Q", color=color))
+    together = dict[int, dict[str, Any]]()
+    for value in values:
+        together.setdefault(value["ts"], {"ts": value["ts"], "most": 0})[value["series"]] = value["number"]
+        together[value["ts"]]["most"] = max(together[value["ts"]]["most"], value["number"])
+    drawn += pointed([*together.values()], "most", names, x, place)
+    return alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, styled, time_format
+from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, pointed, styled, time_format
 from pipelines.timeline.offsets import HW, Point
 from pipelines.timeline.partition import LostRange, PartitionPast
 
@@ -16,9 +16,8 @@ def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
     """The chart as Vega-Lite; with a `pointer` a rule and the values follow it."""
     import altair as alt
 
-    above = alt.layer(*_lost(past), *_terms(past), _lines(past), *(_pointed(past) if pointer else [])).properties(
-        width=WIDTH, height=HEIGHT
-    )
+    drawn = [*_lost(past), *_terms(past), *_brackets(past), _lines(past), *(_pointed(past) if pointer else [])]
+    above = alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
     charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
     return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
 
@@ -51,20 +50,28 @@ def _lines(past: PartitionPast) -> Any:
     return lines.encode(x=_x(past), y=_y(), color=_color(past), strokeDash=dash, strokeWidth=width)
 
 
-def _pointed(past: PartitionPast) -> list[Any]:
-    """A rule through the time that a pointer or a finger is next to, which tells the value of each line there."""
+def _brackets(past: PartitionPast) -> list[Any]:
+    """Everything between two samples of a follower: where it was then is not known."""
     import altair as alt
 
+    values, before = [], dict[str, Point]()
+    for point in past.points if past.sampled else ():
+        if one := before.get(point.series):
+            values.append({"ts": _ms(one.ts), "series": one.series, "offset": one.offset, "to": point.offset})
+        before[point.series] = point
+    leaders = {f"broker {term.leader_id}" for term in past.terms} | {HW}
+    chart = alt.Chart(alt.Data(values=[value for value in values if value["series"] not in leaders]))
+    area = chart.mark_area(interpolate="step-after", fillOpacity=0.25, clip=True)
+    return [area.encode(x=_x(past), y=_y(), y2="to:Q", color=_color(past))] if past.sampled else []
+
+
+def _pointed(past: PartitionPast) -> list[Any]:
     stride, now, values = len(past.points) // POINTED + 1, dict[str, int](), []
     for place, point in enumerate(past.points):
         now[point.series] = point.offset
         if place % stride == 0:
             values.append({"ts": _ms(point.ts), "offset": point.offset, **now})
-    near = alt.selection_point(fields=["ts"], nearest=True, on="pointerover,click", empty=False)
-    tooltip = [alt.Tooltip("ts:T", format="%H:%M:%S.%L"), *(alt.Tooltip(f"{one}:Q") for one in (HW, *past.replicas))]
-    data, shown = alt.Chart(alt.Data(values=values)), alt.condition(near, alt.value(0.5), alt.value(0))
-    points = data.mark_point(opacity=0).encode(x=_x(past), y=_y(), tooltip=tooltip).add_params(near)
-    return [data.mark_rule(color=INK).encode(x=_x(past), opacity=shown), points]
+    return pointed(values, "offset", (HW, *past.replicas), _x(past))
 
 
 def _points(past: PartitionPast) -> Any:
@@ -98,8 +105,8 @@ def _lost(past: PartitionPast) -> list[Any]:
     chart = alt.Chart(alt.Data(values=values))
     area = chart.mark_rect(color=LOST, opacity=0.2, clip=True).encode(x=_x(past), x2="end", y="first:Q", y2="last")
     style = {"fontSize": 13, "fontWeight": "bold", "color": LOST}
-    label = chart.mark_text(align="left", baseline="top", dx=4, dy=4, clip=True, **style)
-    return [area, label.encode(x=_x(past), y="last:Q", text="text:N")]
+    label = chart.mark_text(align="right", baseline="top", dx=-4, dy=4, **style)
+    return [area, label.encode(x="end:T", y="last:Q", text="text:N")]
 
 
 def _words(one: LostRange) -> str:

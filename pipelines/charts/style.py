@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,21 @@ _AXIS = {"labelColor": INK, "titleColor": INK, "tickColor": INK, "domainColor": 
 def time_format(span: timedelta) -> str:
     """How times along an axis of such a length are written."""
     return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
+
+
+def pointed(values: list[dict[str, Any]], y: str, names: Sequence[str], x: Any, place: int = 0) -> list[Any]:
+    """A rule through the time that a pointer or a finger is next to, which tells the value of each line there.
+
+    `values`: at each `ts` that of each name; `y`: the column that has the height of what the pointer is next to;
+    `place`: which chart of those under each other.
+    """
+    import altair as alt
+
+    near = alt.selection_point(name=f"near{place}", fields=["ts"], nearest=True, on="pointerover,click", empty=False)
+    tooltip = [alt.Tooltip("ts:T", format="%H:%M:%S.%L"), *(alt.Tooltip(f"{name}:Q") for name in names)]
+    data, shown = alt.Chart(alt.Data(values=values)), alt.condition(near, alt.value(0.5), alt.value(0))
+    points = data.mark_point(opacity=0).encode(x=x, y=f"{y}:Q", tooltip=tooltip).add_params(near)
+    return [data.mark_rule(color=INK).encode(x=x, opacity=shown), points]
 
 
 def styled(chart: Any) -> Spec:

@@ -59,7 +59,7 @@ def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
 
 
 def incident_line(state: AlertState) -> str:
-    """The first line of a message about an incident, at most 100 characters."""
+    """The first line of a message about an incident, at most LONGEST characters."""
     if WITHDRAWN in state.labels:
         return f"LOSS WITHDRAWN, now {state.summary}"[:LONGEST]
     over = state.labels.get(END, "").upper() or ("ENDED" if _heals(state) else "NO LONGER NOTIFIED")

@@ -116,7 +116,7 @@ def _line(kind: Kind, row: Row) -> Happening:
 
 
 def _isr(row: Row) -> str:
-    removed, added, cause = row["removed"], row["added"], row["cause"].replace("_", " ")
+    removed, added, cause = row["removed"], row["added"], words.isr_cause(row["cause"])
     if row["change"] == "retracted":
         return "an ISR change is retracted: it was never committed"
     left = f"{words.brokers(removed)} left the ISR" if removed else ""

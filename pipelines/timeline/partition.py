@@ -11,6 +11,7 @@ from pipelines.lake.queries import VIEWS, Filter, View, select_rows
 from pipelines.timeline.isr import Stretch, stretches
 from pipelines.timeline.offsets import HW, Point, offsets
 from schemas import hw_regressions, partition_hw, replication_events
+from schemas.levels import POLLED
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class PartitionPast:
     lost: Sequence[LostRange] = ()
     terms: Sequence[Term] = ()
     states: Sequence[StateStretch] = ()
+    sampled: bool = False
+    """Whether its leaders were polled: a follower's offset is that of one moment."""
 
     @property
     def replicas(self) -> list[str]:
@@ -61,18 +64,22 @@ class PartitionPast:
         return sorted(ids, key=lambda name: int(name.split()[1]))
 
 
-def partition_past(lake: Lake, wanted: Filter) -> PartitionPast | None:
-    """The past of the one partition wanted, between its moments `since` and `until`; None where nothing is known."""
+def partition_past(lake: Lake, wanted: Filter, told_to: datetime | None = None) -> PartitionPast | None:
+    """The past of the one partition wanted, between its moments `since` and `until`; None where nothing is known.
+
+    It ends with the last offset, or at `told_to`, up to which its leader has told all.
+    """
     points = offsets(lake, wanted)
     if not points:
         return None
-    past = PartitionPast(points[0].ts, points[-1].ts, points)
+    past = PartitionPast(points[0].ts, max(points[-1].ts, told_to or points[-1].ts), points)
     return replace(
         past,
         stretches=stretches(lake, wanted, past.since, past.until),
         lost=list(_lost(lake, wanted)),
         terms=list(_terms(lake, wanted)),
         states=[*_states(lake, wanted, past.until, "offline"), *_states(lake, wanted, past.until, "under min ISR")],
+        sampled=_lowest_level(lake, wanted) == POLLED,
     )
 
 
@@ -104,6 +111,12 @@ def _lost(lake: Lake, wanted: Filter) -> Iterator[LostRange]:
     for row in select_rows(lake, hw_regressions.TABLE, f"{VIEWS['serious'].select(wanted)} ORDER BY ts"):
         if row["lost_from"] is not None and (row["lost_to"] or 0) > row["lost_from"]:
             yield LostRange(row["ts"], row["lost_from"], row["lost_to"] - 1, row["severity"] == "critical")
+
+
+def _lowest_level(lake: Lake, wanted: Filter) -> int | None:
+    where = wanted.where(View(partition_hw.TABLE, "ts", ""))
+    found = select_rows(lake, partition_hw.TABLE, f"SELECT min(level) AS level FROM t WHERE {where}")
+    return found[0]["level"] if found else None
 
 
 def _terms(lake: Lake, wanted: Filter) -> Iterator[Term]:

@@ -70,7 +70,7 @@ def _follower_gone(loss: Row, before: Before) -> Step:
         if row["replica_id"] == replica and row["last_caught_up_ts"] is not None and row["ts"] <= left["ts"]
     ]
     last = f", last caught up at {words.clock(caught_up[-1])}" if caught_up else ", when it last caught up is not known"
-    return Step("follower gone", left["ts"], f"{who} left the ISR ({left['cause'] or 'cause not known'}){last}")
+    return Step("follower gone", left["ts"], f"{who} left the ISR ({words.isr_cause(left['cause'])}){last}")
 
 
 def _leader_alone(loss: Row, before: Before) -> Step:

@@ -34,6 +34,17 @@ def listed(words: Sequence[str], limit: int = NAMED, total: int = 0) -> str:
     return f"{shown} and {more:,} more" if more else shown
 
 
+def isr_cause(cause: str | None) -> str:
+    """The cause of an ISR change in Kafka's terms."""
+    return _CAUSES.get(cause or "unknown") or str(cause).replace("_", " ")
+
+
+_CAUSES = {
+    "controller_fenced": "fenced by the controller", "unknown": "cause not known",
+    "log_dir_offline": "log directory offline",
+}  # fmt: skip
+
+
 def span(time: timedelta) -> str:
     """`25 s`, `3 min`, `2 h 10 min`, `5 days`."""
     seconds = max(0, int(time.total_seconds()))

@@ -12,7 +12,7 @@ from pipelines.lake.queries import Filter
 from pipelines.verdict.since import Since, moment_of, since_of
 
 SINCE = "1d"
-PER_PAGE, MOST = 50, 1000
+PER_PAGE, MOST = 100, 1000
 LONGEST = 300
 """Characters of a name or a search."""
 _INT32 = 2**31 - 1

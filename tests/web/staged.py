@@ -40,15 +40,18 @@ def write_lake(lake, kind):
         for n in range(size):
             leader = 1 + n % 3
             values = _gone(topic, n, leader) if gone else {"leader_id": leader}
+            if lost and (topic, n) == ("clicks", 0):
+                values = {"leader_id": 2, "hw": 5030, "leader_leo": 5031, "leader_epoch": 5}
             led.setdefault(values["leader_id"], []).append((topic, n))
-            partitions.append(
-                health(
-                    topic, n, **{"hw": 5210 + n, "leader_leo": 5210 + n, "level": 1, "last_event_ts": at(80)} | values
-                )
-            )
+            base = {"hw": 5210 + n, "leader_leo": 5210 + n, "level": 1, "last_event_ts": GONE if cut else at(80)}
+            partitions.append(health(topic, n, **base | values))
     write(lake, "partition_health", *partitions)
     write(lake, "brokers", *(_broker(n, kind, led.get(n, ())) for n in RACKS))
-    write(lake, "cluster_minute", *(_minute(n, kind) for n in range(-70, 2)))
+    write(lake, "cluster_minute", *(_minute(n, kind) for n in range(-70, -4 if cut else 2)))
+    write(lake, "broker_lag", *(_interval(n, broker) for n in range(-70, -4 if cut else 2) for broker in RACKS))
+    window = {"brokers": [2], "begins": at(-3600), "until": at(-3000), "reason": "upgrade to 4.1", "author": "ops"}
+    write(lake, "downtimes", window)
+    _told_before(lake)
     _events(lake, kind)
     _silver(lake, kind)
     if gone:
@@ -76,7 +79,17 @@ def write_lake(lake, kind):
         write(
             lake,
             "hw_regressions",
-            loss(ts=at(-200), leader_epoch_before=2, evidence='{"hw":{"broker":1,"offset":300}}'),
+            loss(
+                ts=at(-200),
+                leader_epoch=5,
+                leader_epoch_before=4,
+                hw_before=5183,
+                hw_after=5003,
+                lost_from=5003,
+                lost_to=5183,
+                level=1,
+                evidence='{"hw":{"broker":1,"offset":5183}}',
+            ),
         )
     if cut:
         _told(
@@ -96,7 +109,8 @@ def _gone(topic, n, leader):
     if topic == "audit" and n == 1:
         return {"leader_id": -1, "offline": True, "ar": [2], "isr": [2], "min_isr": 1}
     led = 1 if leader == 2 else leader
-    return {"leader_id": led, "isr": [1, 3], "osr": [2], "under_replicated": True, "leader_epoch": 5}
+    small = {"isr": [1, 3], "osr": [2], "under_replicated": True, "one_failure_away": "under_min_isr"}
+    return {"leader_id": led, "leader_epoch": 5} | small
 
 
 def _broker(n, kind, led):
@@ -110,8 +124,15 @@ def _broker(n, kind, led):
         gone = {"state": "no_answer", "since": GONE, "reason": "refused", "last_reported_ts": GONE, "lag_records": None}
         return row | gone | {"outside_isr": 69, "followed": 70, "quorum": None}
     if kind == "cut_off":
-        return row | {"state": "unknown", "since": GONE, "reason": CUT_OFF}
+        unsure = {"state": "unknown", "since": GONE, "reason": CUT_OFF, "ts": GONE, "last_reported_ts": GONE}
+        return row | unsure
     return row
+
+
+def _interval(n, broker):
+    held = {"led_held_back": 2 if broker == 3 and n in (-31, -30) else 0}
+    lag = {"followed": 47, "level": 1, "lag_records": 48 * (n % 2), "lag_ms": 900}
+    return {"cluster": "prod", "broker_id": broker, "ts": at(60 * n)} | lag | held
 
 
 def _minute(n, kind):
@@ -122,8 +143,8 @@ def _minute(n, kind):
         row |= {
             "offline": 1,
             "offline_max": 1,
-            "under_replicated": 23,
-            "under_replicated_max": 23,
+            "under_replicated": 69,
+            "under_replicated_max": 69,
             "under_min_isr_max": 2 * (n == -4),
         }
     if kind == "lost" and -8 <= n <= -3:
@@ -145,23 +166,24 @@ def _events(lake, kind):
         ]
     write(lake, "replication_events", *told)
     stretch = {"cluster": "prod", "from_ts": at(-7 * 86_400), "level": 1}
-    write(
-        lake,
-        "coverage",
-        *(stretch | source | {"kind": name, "to_ts": to} for source in sources for name in ("terms", "hw", "isr")),
-    )
+    ends = {n: GONE if kind == "gone" and n == 2 else to for n in RACKS}
+    kinds = [source | {"kind": name} for source in sources for name in ("terms", "hw", "isr")]
+    write(lake, "coverage", *(stretch | one | {"to_ts": ends[one["broker_id"]]} for one in kinds))
+    leads = [{"broker_id": n, "partitions": 23} for n in RACKS]
+    write(lake, "broker_minute", *(one | {"minute": at(60 * n)} for one in leads for n in range(-70, 1)))
 
 
 def _silver(lake, kind):
-    advance = {"kind": "advance", "topic": "clicks", "leader_id": 1, "isr": [1, 2, 3], "leader_epoch": 2}
-    start = advance | {"kind": "term_start", "ts": at(-3500), "hw": 5, "leader_leo": 5}
+    advance = {"kind": "advance", "topic": "clicks", "leader_id": 1, "isr": [1, 2, 3], "leader_epoch": 4, "level": 1}
+    start = advance | {"kind": "term_start", "ts": at(-3500), "hw": 4853, "leader_leo": 4853}
+    last = {"healthy": 357, "gone": 357, "lost": 330, "cut_off": 326}[kind]
     write(
         lake,
         "partition_hw",
         start,
         *(
-            advance | {"ts": at(-3500 + 10 * s), "hw": 10 * s // 12, "leader_leo": 10 * s // 12 + s % 3}
-            for s in range(1, 330)
+            advance | {"ts": at(-3500 + 10 * s), "hw": 4853 + s, "leader_leo": 4853 + s + s % 3}
+            for s in range(1, last + 1)
         ),
     )
     follows = {"state": "in_sync", "topic": "clicks", "leader_id": 1}
@@ -169,8 +191,8 @@ def _silver(lake, kind):
         lake,
         "replica_sync",
         *(
-            follows | {"ts": at(-3500 + 100 * s), "replica_id": n, "leo": 100 * s // 12}
-            for s in range(1, 33)
+            follows | {"ts": at(-3500 + 100 * s), "replica_id": n, "leo": 4853 + 10 * s}
+            for s in range(1, last // 10 + 1)
             for n in (2, 3)
         ),
     )
@@ -201,11 +223,30 @@ def _silver(lake, kind):
                 "kind": "term_start",
                 "ts": at(-200),
                 "leader_id": 2,
-                "hw": 120,
-                "leader_leo": 120,
-                "leader_epoch": 3,
+                "hw": 5003,
+                "leader_leo": 5003,
+                "leader_epoch": 5,
                 "isr": [2],
             },
+            *(
+                advance
+                | {"ts": at(-200 + 10 * s), "leader_id": 2, "hw": 5003 + s, "leader_leo": 5004 + s, "leader_epoch": 5}
+                for s in range(1, 28)
+            ),
+        )
+        left = {"change": "shrink", "cause": "lag", "topic": "clicks", "added": [], "leader_id": 1, "revision": 1}
+        write(
+            lake,
+            "isr_changes",
+            *(
+                left | {"ts": at(-560 + 10 * n), "removed": [b], "isr_before": before, "isr_after": after} | epochs
+                for n, (b, before, after, epochs) in enumerate(
+                    [
+                        (2, [1, 2, 3], [1, 3], {"partition_epoch": 6, "leader_epoch": 4}),
+                        (3, [1, 3], [1], {"partition_epoch": 7, "leader_epoch": 4}),
+                    ]
+                )
+            ),
         )
         election = {
             "event_type": "election",
@@ -217,8 +258,8 @@ def _silver(lake, kind):
         write(
             lake,
             "replication_events",
-            election | {"ts": at(-480), "leader_id": -1, "leader_epoch": 2},
-            election | {"ts": at(-200), "leader_id": 2, "leader_epoch": 3},
+            election | {"ts": at(-480), "leader_id": -1, "leader_epoch": 4},
+            election | {"ts": at(-200), "leader_id": 2, "leader_epoch": 5},
         )
 
 
@@ -272,6 +313,19 @@ def _told(lake, rule, severity, text, names, *, summary, more=(), cluster="prod"
     write(lake, "incidents", row)
     sent = {"alert_id": "3f2a9c0d11aa22bb", "state": "firing", "outcome": "sent", "attempt": 1}
     write(lake, "deliveries", *(sent | {"channel": name, "sent_at": at(75)} for name in ("oncall", "chat")))
+
+
+def _told_before(lake):
+    """An incident that ended six hours ago."""
+    over = {"state": "ended", "cause": "stale_source", "severity": "warning", "subject": "broker-3", "brokers": [3]}
+    when = {"first_ts": at(-21_900), "last_ts": at(-21_600), "written_at": at(-21_500)}
+    told = dict.fromkeys(("firing", "topics", "partitions"), ()) | {
+        "alert_ids": ["5ta1e00000000001"],
+        "summary": "STALE SOURCE prod: broker 3",
+    }
+    write(lake, "incidents", over | when | told | {"incident_id": "7c1d9c0d11aa22aa", "cluster": "prod"})
+    alert = {"rule": "stale_source", "state": "resolved", "severity": "warning", "subject": "broker-3"}
+    write(lake, "alerts", alert | when | {"alert_id": "5ta1e00000000001", "summary": "prod: broker 3 was silent"})
 
 
 def write_fleet(lake, clusters=200):

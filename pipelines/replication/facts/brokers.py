@@ -40,11 +40,11 @@ def present(state: State, low_watermarks: I64) -> Present:
     """The present of all partitions of a state; `low_watermarks` are those of the sources by number."""
     partitions, behind = present_partitions(state, low_watermarks), followers(state, low_watermarks)
     times = np.array([state.sources.latest(str(name[0])) for name in state.clusters.all], dtype=np.int64)
-    lags = lags_of_brokers(state, behind)
+    lags, counted = lags_of_brokers(state, behind), count_partitions(partitions)
     return Present(
         partitions,
-        pa.Table.from_pylist(_rows(state, count_partitions(partitions), lags, times, low_watermarks), brokers.ARROW),
-        pa.Table.from_pylist(_lag_rows(state, lags, times), broker_lag.ARROW),
+        pa.Table.from_pylist(_rows(state, counted, lags, times, low_watermarks), brokers.ARROW),
+        pa.Table.from_pylist(_lag_rows(state, counted, lags, times), broker_lag.ARROW),
         worst(state, behind, times),
     )
 
@@ -120,11 +120,12 @@ def _counts(counted: Row, lag: Row | None) -> Row:
     return row | ({name: lag[name] for name in ("lag_records", "lag_ms")} if lag else {})
 
 
-def _lag_rows(state: State, lags: dict[Broker, Row], times: I64) -> list[Row]:
-    rows = []
-    for (cluster, broker), values in sorted(lags.items()):
-        ts = int(times[state.clusters.number(cluster)])
-        rows += [{"cluster": cluster, "broker_id": broker, "ts": ts, **values}] if ts >= 0 else []
+def _lag_rows(state: State, counted: dict[Broker, Row], lags: dict[Broker, Row], times: I64) -> list[Row]:
+    rows, held = [], {key: row["led_held_back"] for key, row in counted.items() if row.get("led_held_back")}
+    for key in sorted(lags.keys() | held.keys()):
+        ts, nobody = int(times[state.clusters.number(key[0])]), dict.fromkeys(("followed", "known", "behind"), 0)
+        row = {"cluster": key[0], "broker_id": key[1], "ts": ts, **lags.get(key, nobody)}
+        rows += [row | {"led_held_back": held.get(key, 0)}] if ts >= 0 else []
     return rows
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from pipelines.alerting.lookup import read_downtimes
 from pipelines.charts.counts import Panel, Value, counts_chart
 from pipelines.charts.steps import step_path
 from pipelines.charts.style import Spec
@@ -21,6 +22,7 @@ from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import broker_lag, broker_minute, isr_changes, partition_hw
 from schemas.declaration import Table
+from schemas.levels import POLLED
 
 FEW, LINES = 12, 60
 PIECES, DRAWN = 96, 8
@@ -64,6 +66,7 @@ class BrokerAnswer:
     in_isr: int | None
     within: tuple[datetime, datetime] | None
     band: Sequence[Stretch]
+    planned: Sequence[Stretch]
     left: Sequence[tuple[str, int, str]]
     lines: Timeline
     partitions: Sequence[Row]
@@ -106,7 +109,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
     return BrokerAnswer(
         name, asked.broker, sentences_of(verdicts(reader, asked)), row, own, complete,
         None if unknown else row.get("replicas", row["led"] + row["followed"]) - outside, within,
-        _band(reader, asked, within, own), _left(reader, asked, within),
+        _band(reader, asked, within, own), _planned(reader, asked, within), _left(reader, asked, within),
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
         common.audit_findings(reader, name, f"broker_id = {asked.broker}"),
     )  # fmt: skip
@@ -131,16 +134,23 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     if begun and not asked.until:  # the last one is the present, as gold/brokers has it
         changes[-1:] = [(begun, now.state, now.words)]
     ends = [ts for ts, _, _ in changes[1:]] + [within[1]]
+    each = zip(changes, ends, strict=False)
+    return [_stretch(state, words, ts, end, within) for (ts, state, words), end in each if end > within[0]]
+
+
+def _planned(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None) -> list[Stretch]:
+    """The windows in which it may be away."""
     return [
-        Stretch(state, words, ts, left, max(2, _part(end, within) - left))
-        for (ts, state, words), end in zip(changes, ends, strict=False)
-        for left in [_part(max(ts, within[0]), within)]
-        if end > within[0]
+        _stretch("planned", one.reason, one.begins, min(one.until, within[1]), within)
+        for one in reader.answer("windows", read_downtimes)
+        if within and one.cluster == asked.cluster and (one.brokers is None or asked.broker in one.brokers)
+        if one.begins < within[1] and one.until > within[0]
     ]
 
 
-def _part(ts: datetime, within: tuple[datetime, datetime]) -> int:
-    return int(1000 * ((ts - within[0]) / (within[1] - within[0])))
+def _stretch(state: str, words: str, since: datetime, until: datetime, within: tuple[datetime, datetime]) -> Stretch:
+    left, right = (int(1000 * ((ts - within[0]) / (within[1] - within[0]))) for ts in (max(since, within[0]), until))
+    return Stretch(state, words, since, left, max(2, right - left))
 
 
 def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None) -> list[tuple[str, int, str]]:
@@ -197,7 +207,10 @@ def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
 
 
 def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -> Panel:
-    """The largest of each piece of the time asked for; of many brokers those that reach highest."""
+    """The largest of each piece of the time asked for; of many brokers those that reach highest, the rest as a band.
+
+    What was sampled is anything from 0 to the most of three samples: the follower went on before its leader's.
+    """
     minutes = table is broker_minute.TABLE
     time = "minute" if minutes else "ts"
     where = f"{common.period(reader, asked).where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
@@ -209,14 +222,23 @@ def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -
     ends = found[0]
     step = max(1, int((ends["last"] - ends["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
-    most = (
-        f"SELECT broker_id FROM t WHERE {where} GROUP BY broker_id ORDER BY max({column}) DESC, broker_id LIMIT {DRAWN}"
-    )
+    drawn = DRAWN if ends["brokers"] <= DRAWN else DRAWN - 1
+    most = f"GROUP BY broker_id ORDER BY max({column}) DESC, broker_id LIMIT {drawn}"
+    highest = [str(row["broker_id"]) for row in rows(reader, table, f"SELECT broker_id FROM t WHERE {where} {most}")]
+    name = f"CASE WHEN broker_id IN ({', '.join(highest)}) THEN broker_id END"
+    low = "NULL" if minutes else f"CASE WHEN min(level) = {POLLED} THEN 0 END"
     sql = (
-        f"SELECT broker_id, {binned} AS ts, max({column}) AS number FROM t WHERE {where} AND broker_id IN ({most}) "
-        f"GROUP BY broker_id, {binned} ORDER BY broker_id, ts"
+        f"SELECT {name} AS broker, {binned} AS ts, max({column}) AS number, min({column}) AS least, {low} AS low "
+        f"FROM t WHERE {where} GROUP BY {name}, {binned}"
     )
-    lasts = timedelta(minutes=1) if minutes else timedelta(0)
-    values = [Value(row["ts"] + lasts, f"broker {row['broker_id']}", row["number"]) for row in rows(reader, table, sql)]
-    of = f"{unit}, {DRAWN} of {ends['brokers']} brokers" if ends["brokers"] > DRAWN else unit
-    return Panel(of, values, minutes)
+    around = "max(number) OVER (PARTITION BY broker ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"
+    most = f"CASE WHEN low IS NULL THEN number ELSE {around} END AS number"
+    sql = f"SELECT broker, ts, least, low, {most} FROM ({sql}) ORDER BY broker NULLS LAST, ts"
+    lasts, others = timedelta(minutes=1) if minutes else timedelta(0), f"{ends['brokers'] - drawn} others"
+    values = [
+        Value(row["ts"] + lasts, others, row["number"], row["least"])
+        if row["broker"] is None
+        else Value(row["ts"] + lasts, f"broker {row['broker']}", row["number"], row["low"])
+        for row in rows(reader, table, sql)
+    ]
+    return Panel(unit, values, minutes)

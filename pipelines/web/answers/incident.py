@@ -16,11 +16,12 @@ from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Filter, Row, text
 from pipelines.notify.sent import Sent, sent
 from pipelines.timeline.happenings import KINDS, Timeline, timeline
+from pipelines.timeline.line import Happening
 from pipelines.verdict.known import UnknownNameError, refuse_unknown
 from pipelines.verdict.loss_rows import Incident, incident
 from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
 from pipelines.web.answers.incidents import Card, alert_card, alert_states, incident_card, incident_rows, owner_names
-from pipelines.web.answers.present import minutes
+from pipelines.web.answers.last_hour import minutes
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
 from pipelines.web.snapshot import Reader
@@ -45,11 +46,12 @@ class Affected:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of the chart: path data of SVG over minutes, and its most."""
+    """One line of the chart: its values by minute, path data of SVG over them, and its most."""
 
     name: str
     most: int
     path: str
+    values: Sequence[int | None]
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,15 @@ class IncidentAnswer:
     series: Sequence[Series]
     sent: Sent
     notes: Sequence[Row]
+
+    @property
+    def came(self) -> list[Happening]:
+        """The links of its loss among all that happened, in order of time; what a link tells stands there once."""
+        cluster = self.card.cluster
+        steps = self.loss.steps if self.loss else ()
+        links = [Happening(one.ts, cluster, one.name, "info", one.text) for one in steps if one.ts]
+        others = (line for line in self.lines.lines if not links or line.kind != "loss")
+        return sorted([*links, *others], key=lambda line: line.ts)
 
     @property
     def charted_to(self) -> datetime:
@@ -180,10 +191,8 @@ def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> t
     most = max((value or 0 for values in found.values() for value in values), default=0)
     if not any(value is not None for values in found.values() for value in values):
         return 0, []
-    length = len(found["offline"])
-    return length, [
-        Series(name.replace("_", " "), most, step_path(values, most, 100)) for name, values in found.items()
-    ]
+    names = zip(("offline", "under min ISR", "under-replicated"), found.values(), strict=True)
+    return len(found["offline"]), [Series(name, most, step_path(values, most, 100), values) for name, values in names]
 
 
 def _notes(reader: Reader, card: Card, ids: Sequence[str]) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from pipelines.alerting.incident_title import gravest
+from pipelines.alerting.incident_title import LONGEST, cut, gravest, title
 from pipelines.alerting.incidents import LOSSES
 from pipelines.alerting.owners import owners_of
 from pipelines.alerting.state import AlertState, from_row
@@ -16,7 +16,7 @@ from pipelines.notify.notice import command
 from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
-from pipelines.verdict.words import count, listed
+from pipelines.verdict.words import brokers, count, listed
 from pipelines.web.answers.common import Sentence, page, pages, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import steps
@@ -191,8 +191,8 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
         until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
         incident_id=row["incident_id"], planned=row["state"] == "planned", cause=first.summary if first else "",
         affected=_extent(row), owners=owner_names(row["topics"], reader), groups=row["groups"],
-        brokers=row["brokers"], next=next_step(rule), command=command(head, reader.lake.root) if head else "",
-        sentences=[one.summary for one in of if one.firing],
+        brokers=row["brokers"], next=next_step(rule, row["brokers"]),
+        command=command(head, reader.lake.root) if head else "", sentences=[one.summary for one in of if one.firing],
     )  # fmt: skip
 
 
@@ -201,9 +201,10 @@ def state_of(rule: str) -> str:
     return _STATES.get(rule, State.UNKNOWN).value
 
 
-def next_step(rule: str) -> str:
-    """The first step of a rule's runbook, in short."""
-    return re.split(r"[.:] ", next(iter(steps(rule).safe), ""))[0].rstrip(".")
+def next_step(rule: str, named: Sequence[int] = ()) -> str:
+    """The first step of a rule's runbook, in short, with the brokers that it is about."""
+    first = re.split(r"[.:] ", next(iter(steps(rule).safe), ""))[0].rstrip(".")
+    return first.replace("the brokers that are named", brokers(named)) if named else first
 
 
 def owner_names(topics: Iterable[str], reader: Reader) -> str:
@@ -215,24 +216,27 @@ def _extent(row: Row) -> str:
     """`1 offline; 3 partitions of clicks; broker 2`, as far as it is known."""
     said = [f"{row['offline']:,} offline"] if row["offline"] else []
     if row["partitions"]:
-        topics = row["topics"][0] if len(row["topics"]) == 1 else count(len(row["topics"]), "topic")
-        said.append(f"{count(len(row['partitions']), 'partition')} of {topics}")
+        said.append(f"{count(len(row['partitions']), 'partition')} of {listed([*map(cut, row['topics'])])}")
     return "; ".join(said)
 
 
 def alert_card(one: AlertState, reader: Reader) -> Card:
     """An alert that is in no incident as a card."""
     topics = {name.rpartition("-")[0] for name in one.names if "partitions" in one.labels}
+    cluster = one.labels.get("cluster", "")
     return Card(
-        "alert", one.severity, one.first_ts, one.summary, one.labels.get("cluster", ""), state_of(one.rule), one.rule,
-        until=None if one.firing else one.last_ts, alert_id=one.alert_id, owners=owner_names(topics, reader),
+        "alert", one.severity, one.first_ts, title(cluster, [one]), cluster, state_of(one.rule), one.rule,
+        until=None if one.firing else one.last_ts, alert_id=one.alert_id, cause=one.summary,
+        owners=owner_names(topics, reader),
         next=next_step(one.rule), command=command(one, reader.lake.root),
     )  # fmt: skip
 
 
 def _loss(row: Row) -> Card:
     rule = "loss" if row["severity"] == "critical" else "unproven_loss"
+    said = sentences.regression(row)
     return Card(
-        "loss", row["severity"], row["ts"], sentences.regression(row), row["cluster"], state_of(rule), rule,
+        "loss", row["severity"], row["ts"], cut(said.split(", ")[0], LONGEST), row["cluster"], state_of(rule), rule,
+        cause=said,
         topic=row["topic"], partition=row["partition"], next=next_step(rule),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from pipelines.timeline.happenings import SILVER, Timeline, timeline
 from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import Point
 from pipelines.timeline.partition import PartitionPast, partition_past
-from pipelines.verdict import Unheard, judged, sentences
+from pipelines.verdict import Condition, Unheard, judged, sentences
 from pipelines.web.answers.common import (
     Sentence,
     audit_findings,
@@ -83,7 +83,7 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
     record = surveyed(reader, asked).records[0]
     over = judged.ended(record)
     with timed(asked, "offsets"):
-        past = past_of(reader, asked)
+        past = past_of(reader, asked, row)
     with timed(asked, "timeline"):
         found = _timeline(reader, asked)
     return PartitionAnswer(
@@ -95,12 +95,14 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
 
 
 def _since(past: PartitionPast | None, row: Row) -> datetime | None:
-    """The beginning of its being offline or under min ISR, as far as the time asked for shows it."""
-    return (
-        max((one.since for one in past.states if one.until == past.until), default=None)
-        if past and row["rank"] < 2
-        else None
-    )
+    """The beginning of its being offline, under min ISR or without a replica, as far as the time asked for shows it."""
+    if past is None or row["unknown"]:
+        return None
+    if row["rank"] < 2:
+        return max((one.since for one in past.states if one.until == past.until), default=None)
+    left = {one.replica_id: one.until for one in past.stretches if one.until < past.until}
+    outside = [left[one] for one in row["osr"] or () if one in left]
+    return max(outside) if row["condition"] == Condition.UNDER_REPLICATED.name and outside else None
 
 
 def _lost(reader: Reader, asked: Asked) -> list[str]:
@@ -114,13 +116,14 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     """Its offsets and ISR as Vega-Lite; None where nothing was reported in the time asked for."""
     cluster, _, _ = _place(reader, asked)
     asked = replace(asked, cluster=cluster)
-    past = past_of(reader, asked)
+    past = past_of(reader, asked, standings(reader, asked, "*")[0])
     return None if past is None else reader.answer(("chart", asked), lambda _: partition_chart(past, pointer=True))
 
 
-def past_of(reader: Reader, asked: Asked) -> PartitionPast | None:
-    """Its past within the time asked for; None if nothing is known of it."""
-    return reader.answer(("past", asked), lambda lake: partition_past(lake, period(reader, asked)))
+def past_of(reader: Reader, asked: Asked, row: Row) -> PartitionPast | None:
+    """Its past within the time asked for, to where it was last reported; None if nothing is known of it."""
+    told_to = None if asked.until else row["last_event_ts"]
+    return reader.answer(("past", asked), lambda lake: partition_past(lake, period(reader, asked), told_to))
 
 
 def _timeline(reader: Reader, asked: Asked) -> Timeline:

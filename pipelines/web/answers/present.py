@@ -7,20 +7,26 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.charts.steps import step_path
-from pipelines.lake.queries import VIEWS, Filter, Row, instant, moment, text
+from pipelines.lake.queries import VIEWS, Filter, moment
 from pipelines.verdict import ClusterRecord, Condition, State, Verdict, losses
+from pipelines.web.answers import last_hour
 from pipelines.web.answers.common import Sentence, rows, sentence
 from pipelines.web.snapshot import Reader
-from schemas import alerts, cluster_minute
+from schemas import alerts
 
-MINUTES = 60
 _RULES = {
     State.NOT_JUDGED: ("job_behind", "watcher_cut_off"),
     State.UNKNOWN: ("stale_source", "broker_no_answer", "broker_unread"),
     State.AT_RISK: ("at_risk", "broker_no_answer", "no_controller"),
 }
 """The alert rules that tell since when a state holds, where they have another name."""
-_MINUTES = "offline_max, under_min_isr_max, under_replicated_max, offline, under_min_isr, under_replicated"
+_COUNTED = (
+    (Condition.OFFLINE, "offline", "offline"),
+    (Condition.UNDER_MIN_ISR, "under min ISR", "under_min_isr"),
+    (Condition.UNDER_REPLICATED, "under-replicated", "under_replicated"),
+    (Condition.HELD_BACK, "held back", "held back"),
+)
+"""The name of a count, and its line over the last hour."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +40,17 @@ class Field:
 
 @dataclass(frozen=True)
 class ClusterLine:
-    """One cluster: its present, its records within the time asked for, and every sentence of its verdict."""
+    """One cluster: its present, its records within the time asked for, and every sentence of its verdict.
+
+    `unreached`: since when no broker has answered its watcher.
+    """
 
     cluster: str
     ended: bool
     judged_to: datetime | None
     now: Field
     records: Field
+    unreached: datetime | None
     lines: Sequence[Sentence]
 
     @property
@@ -81,7 +91,8 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     elif one.judged.ended and worst.state is State.OK:
         now = Field("ended", said, record.judged_to)
     lines = [sentence(line) for line in one.lines]
-    return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, records_field(record, one), lines)
+    records = records_field(record, one)
+    return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, records, record.cut_off, lines)
 
 
 def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
@@ -116,46 +127,28 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
     """The six counts of a cluster; None if it is not judged, the time asked for is over, or a loss has no count."""
     to = until or record.judged_to
     unjudged = one.judged.state is State.NOT_JUDGED or until is not None or not record.partitions
-    lost = sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
+    gone = sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
     sure = not unjudged and records_field(record, one).state == State.OK.value
+    lost = gone or (0 if sure else None)
     unknown = sum(group.partitions for group in record.groups if group.unknown)
-    found = minutes(reader, record.cluster, to - timedelta(minutes=MINUTES), to) if to else {}
+    lines: dict[str, last_hour.Values] = {}
+    if to:
+        hour = record.cluster, to - timedelta(hours=1), to
+        lines = last_hour.minutes(reader, *hour) | last_hour.more_minutes(reader, *hour, lost)
 
-    def of(condition: Condition, column: str) -> Count:
-        known = sum(g.partitions for g in record.groups if g.condition is condition and not g.unknown)
-        values = found.get(column, ())
+    def of(name: str, number: int | None, unknown: int = 0, line: str = "") -> Count:
+        values = lines.get(line or name, ())
         most = max([value or 0 for value in values], default=0)
-        name = "under-replicated" if condition is Condition.UNDER_REPLICATED else condition.value
-        return Count(name, None if unjudged else known, unknown, most, step_path(values, most))
+        return Count(name, number, unknown, most, step_path(values, most))
+
+    def known(condition: Condition) -> int:
+        return sum(g.partitions for g in record.groups if g.condition is condition and not g.unknown)
 
     return [
-        of(Condition.OFFLINE, "offline"),
-        of(Condition.UNDER_MIN_ISR, "under_min_isr"),
-        of(Condition.UNDER_REPLICATED, "under_replicated"),
-        of(Condition.HELD_BACK, ""),
-        Count("not known", None if unjudged else unknown),
-        Count("lost offsets", lost or (0 if sure else None)),
+        *(of(name, None if unjudged else known(one), unknown, line) for one, name, line in _COUNTED),
+        of("not known", None if unjudged else unknown),
+        of("lost offsets", lost),
     ]
-
-
-def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, list[int | None]]:
-    """The worst of each minute by its count, in order of time; None where a minute is not known."""
-    where = f"cluster = {text(cluster)} AND minute >= {instant(since)} AND minute <= {instant(until)}"
-    found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {_MINUTES} FROM t WHERE {where}")
-    first = since.replace(second=0, microsecond=0)
-    of = {int((row["minute"] - first).total_seconds() // 60): row for row in found}
-    length = int((until - first).total_seconds() // 60) + 1
-    return {
-        name: [_worst(of.get(place), name) for place in range(length)]
-        for name in ("offline", "under_min_isr", "under_replicated")
-    }
-
-
-def _worst(row: Row | None, name: str) -> int | None:
-    if row is None:
-        return None
-    most: int | None = row[f"{name}_max"]
-    return row[name] if most is None else most
 
 
 def worst_first(lines: Iterable[ClusterLine]) -> list[ClusterLine]:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from pipelines.lake.queries import Row, View, instant, text
 from pipelines.verdict import ClusterRecord
-from pipelines.verdict.words import brokers, count
+from pipelines.verdict.words import brokers, clock, count
 from pipelines.web.answers.common import Sentence, bounds, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.answers.overview import SourceLine, source_lines
 from pipelines.web.asked import Asked
@@ -56,13 +56,16 @@ def quality(reader: Reader, asked: Asked) -> Quality:
         quarantined = _quarantined(reader, asked)
     checked = expectations[0]["run_ts"] if expectations else None
     records = surveyed(reader, asked).records
+    sources = [line for record in records for line in source_lines(reader, record)]
+    silent = {one.cluster: [line for line in sources if line.silent and line.cluster == one.cluster] for one in records}
     with timed(asked, "coverage"):
         covered, since, until = _coverage(reader, asked, records)
     return Quality(
         said, checked, expectations, gaps, quarantined,
-        [line for record in records for line in source_lines(reader, record)][:SHOWN],
+        sources[:SHOWN],
         [f"{record.cluster}: {why}" for record in records for why in (*record.unread, *_odd(record))],
-        [f"{record.cluster}: {why}" for record in records for why in _beside(record)], covered, since, until,
+        [f"{one.cluster}: {why}" for one in records for why in _beside(one, silent[one.cluster])],
+        covered, since, until,
     )  # fmt: skip
 
 
@@ -73,12 +76,17 @@ def _odd(record: ClusterRecord) -> list[str]:
     ]
 
 
-def _beside(record: ClusterRecord) -> list[str]:
+def _beside(record: ClusterRecord, silent: Sequence[SourceLine]) -> list[str]:
     """Evidence that is missing, with the files that would tell."""
-    silent = (
+    since = [
+        f"nothing of {brokers((one.broker_id,))} after {clock(one.reported_to)}: its log would tell"
+        for one in silent
+        if one.broker_id >= 0
+    ]
+    unread = (
         [f"{brokers(record.unread_brokers)} have told nothing: lay their logs beside"] if record.unread_brokers else []
     )
-    return [*silent, *dict.fromkeys(why for group in record.falls for why in group.missing)]
+    return [*since, *unread, *dict.fromkeys(why for group in record.falls for why in group.missing)]
 
 
 def _coverage(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Row, text
@@ -14,7 +15,7 @@ from pipelines.verdict import sentences
 from pipelines.verdict.known import refuse_unknown
 from pipelines.web.answers import common
 from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
-from pipelines.web.answers.incidents import owner_names
+from pipelines.web.answers.incidents import incident_rows, owner_names
 from pipelines.web.answers.present import Field, records_field
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
@@ -50,12 +51,17 @@ class Topics:
 
 @dataclass(frozen=True)
 class TopicAnswer:
-    """The whole view; `cells` have number and state of at most CELLS partitions, none of a topic with more."""
+    """The whole view; `cells` have number and state of at most CELLS partitions, none of a topic with more.
+
+    `groups`: who reads it, None if nobody asked.
+    """
 
     verdict: Sequence[Sentence]
     cluster: str
     line: TopicLine
     records: Field
+    since: datetime | None
+    groups: Sequence[str] | None
     replicas: Sequence[int]
     min_isr: Sequence[int]
     cells: Sequence[tuple[int, str]]
@@ -130,9 +136,12 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
     kinds = [kind for kind in KINDS if kind.name in ("config", "topic")]
     with timed(asked, "timeline"):
         changed = reader.answer(("changed", asked), lambda lake: timeline(lake, wanted, LINES, kinds, newest=True))
+    told = incident_rows(reader, asked, f"array_has(topics, {text(line.topic)})")
     said, record = verdicts(reader, asked), surveyed(reader, asked).records[0]
     return TopicAnswer(
         sentences_of(said), line.cluster, line, records_field(record, said[0]),
+        min((row["first_ts"] for row in told if row["state"] != "ended" and line.unwell), default=None),
+        next((row["groups"] for row in told if row["groups"] is not None), None),
         _several(shapes, "replicas"), _several(shapes, "min_isr"),
         [(row["partition"], row["state"]) for row in cells], unwell,
         [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],

@@ -88,6 +88,18 @@
     }
   }
 
+  function point(event) { // the values of a chart of steps under a pointer or finger
+    const chart = event.target.closest(".steps");
+    if (!chart) return;
+    const lines = [...all("[data-values]", chart)].map(({ dataset }) => [dataset.name, JSON.parse(dataset.values)]);
+    const box = chart.getBoundingClientRect(), minute = Math.floor(((event.clientX - box.left) / box.width) * lines[0][1].length);
+    const at = new Date(Math.floor(Date.parse(chart.dataset.from) / 60000) * 60000 + minute * 60000);
+    const browser = document.documentElement.dataset.zone === "browser";
+    const clock = browser ? at.toTimeString().slice(0, 5) : at.toISOString().slice(11, 16);
+    const said = lines.map(([name, values]) => `${name} ${values[minute] ?? "not known"}`);
+    byId("pointed").textContent = `in the minute from ${clock}, at most: ${said.join(", ")}`;
+  }
+
   function news() { // rows that came since wait, and shift nothing that is being read
     for (const list of all("[data-news]")) {
       const rows = [...list.children], known = seen.get(list.id);
@@ -145,7 +157,9 @@
     drawAll();
   });
   for (const name of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) events.addEventListener(name, stale);
+  document.addEventListener("pointermove", point);
   document.addEventListener("click", (event) => {
+    point(event);
     const copy = event.target.closest("[data-copy]");
     if (copy) navigator.clipboard?.writeText(copy.dataset.copy).then(() => { copy.textContent = "copied"; });
     if (event.target.closest("[data-print]")) window.print();

@@ -246,7 +246,8 @@ def test_the_line_of_a_loss_that_is_bounded_says_at_least():
 def test_the_line_of_an_incident_is_short_whatever_the_names_are():
     long = state("loss_not_excluded", 0, "1, 2, 3, 4, 5", f"{'t' * 249}-0", cluster="c" * 200)
     (one,) = of(long)
-    assert len(one[-1].summary) <= LONGEST
+    assert len(one[-1].summary) <= LONGEST == 80
+    assert one[-1].summary.endswith("1 partition of tttt…ttt")
     assert one[-1].partitions == [f"{'t' * 249}-0"]
 
 

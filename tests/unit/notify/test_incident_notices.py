@@ -283,7 +283,7 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert any(line.startswith("Type: hwmark show loss --cluster prod") for line in lines)
     assert any(line.startswith("Runbook: ") and line.endswith("/loss.md") for line in lines)
     assert "prod: judged" in lines
-    assert len(phone.got[-1].title) <= 100
+    assert len(phone.got[-1].title) <= 80
 
 
 def test_a_message_says_once_which_sources_are_silent(desk):

@@ -63,9 +63,11 @@ def test_a_silent_follower_holds_back_the_partition_of_its_leader():
 def test_the_lag_of_brokers_and_of_the_worst_replicas():
     made = present(busy())
     assert of(made.broker_lag, "broker_id", "ts", "followed", "known", "behind", "lag_records", "lag_ms") == [
+        (1, at(21_000), 0, 0, 0, None, None),
         (2, at(21_000), 1, 1, 0, 0, 0),
         (3, at(21_000), 1, 1, 1, 200, 20_980),
     ]
+    assert of(made.broker_lag, "broker_id", "led_held_back") == [(1, 1), (2, 0), (3, 0)]
     columns = "replica_id", "leader_id", "state", "in_isr", "leo", "leader_leo", "lag_records", "lag_ms", "as_of"
     assert of(made.replica_lag, *columns) == [(3, 1, "lagging", True, 40, 240, 200, 20_980, at(21_000))]
 

@@ -170,7 +170,7 @@ def test_only_the_latest_revision_happened(lake):
     write(lake, "isr_changes", shrink(0), shrink(0, revision=2, cause="controller_fenced"))
     write(lake, "hw_regressions", loss(ts=at(6)), loss(ts=at(6), revision=2, lost_records=100))
     assert [line.text for line in timeline(Lake(lake), Filter("prod"), 10).lines] == [
-        "broker 3 left the ISR (controller fenced)",
+        "broker 3 left the ISR (fenced by the controller)",
         "100 offsets lost: unclean election of broker 2 after broker 1",
     ]
 

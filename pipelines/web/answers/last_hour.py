@@ -1,0 +1,99 @@
+"""Counts of a cluster by minute: those of gold, what was held back or not covered, and what was lost by then."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from pipelines.lake.queries import VIEWS, Filter, Row, instant, text
+from pipelines.web.answers.common import rows
+from pipelines.web.snapshot import Reader
+from schemas import broker_lag, broker_minute, cluster_minute, coverage, hw_regressions
+
+MINUTE = timedelta(minutes=1)
+SETTLED = 2 * MINUTE
+"""A stretch that goes on has a row each minute: one whose last is younger goes on."""
+GOLD = ("offline", "under_min_isr", "under_replicated")
+Values = list[int | None]
+
+
+def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, Values]:
+    """The worst of each minute by its count, in order of time; None where a minute is not known."""
+    columns = ", ".join(f"{name}, {name}_max" for name in GOLD)
+    where = f"cluster = {text(cluster)} AND minute >= {instant(since)} AND minute <= {instant(until)}"
+    found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {columns} FROM t WHERE {where}")
+    return {name: _placed(since, until, [(row["minute"], _worst(row, name)) for row in found]) for name in GOLD}
+
+
+def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime, lost: int | None) -> dict[str, Values]:
+    """Partitions held back and not known by minute, and the offsets lost by then, `lost` at the end."""
+    within = f"cluster = {text(cluster)} AND {{0}} >= {instant(since)} AND {{0}} <= {instant(until)}"
+    each = f"SELECT ts, sum(led_held_back) AS n FROM t WHERE {within.format('ts')} GROUP BY ts"
+    held = rows(reader, broker_lag.TABLE, f"SELECT ts, n FROM ({each}) ORDER BY n")
+    by_broker = "SELECT minute, broker_id, partitions FROM t WHERE broker_id >= 0 AND "
+    led = rows(reader, broker_minute.TABLE, by_broker + within.format("minute"))
+    seen = f"cluster = {text(cluster)} AND kind = '{coverage.TERMS}' AND to_ts >= {instant(since)}"
+    spans = f"SELECT broker_id, from_ts, max(to_ts) AS to_ts FROM t WHERE {seen} GROUP BY broker_id, from_ts"
+    critical = f"SELECT * FROM ({VIEWS['serious'].select(Filter(cluster, since=since, until=until))})"
+    gone = rows(reader, hw_regressions.TABLE, f"{critical} WHERE severity = 'critical' ORDER BY ts")
+    return {
+        "held back": _placed(since, until, [(row["ts"], row["n"]) for row in held]),
+        "not known": not_covered(since, until, led, rows(reader, coverage.TABLE, spans)),
+        "lost offsets": [] if lost is None else lost_by_then(since, until, gone, lost),
+    }
+
+
+def not_covered(since: datetime, until: datetime, led: Iterable[Row], spans: Iterable[Row]) -> Values:
+    """Partitions of those brokers of which a part of the minute is not covered; None before any is known to lead."""
+    covered, leads = defaultdict[int, list[Row]](list), defaultdict[int, list[Row]](list)
+    for row in spans:
+        covered[row["broker_id"]].append(row)
+    for row in led:
+        leads[row["broker_id"]].append(row)
+    total: Values = [None] * len(_placed(since, until, ()))
+    for broker, told in leads.items():
+        now = None
+        for place, value in enumerate(_placed(since, until, [(row["minute"], row["partitions"]) for row in told])):
+            now = now if value is None else value
+            if now is not None:
+                begun = _floor(since) + place * MINUTE
+                begun, ends = min(begun, until - timedelta(seconds=1)), min(begun + MINUTE, until)
+                sure = _is_covered(covered[broker], begun, ends, until)
+                total[place] = (total[place] or 0) + (0 if sure else now)
+    return total
+
+
+def _is_covered(spans: Iterable[Row], since: datetime, until: datetime, now: datetime) -> bool:
+    """Whether stretches, which may overlap, leave nothing out between two moments."""
+    for row in sorted(spans, key=lambda row: row["from_ts"]):
+        if row["from_ts"] <= since:
+            since = max(since, now if row["to_ts"] >= now - SETTLED else row["to_ts"])
+    return since >= until
+
+
+def lost_by_then(since: datetime, until: datetime, gone: Iterable[Row], lost: int) -> Values:
+    """Offsets lost by the end of each minute, `lost` by that of the last; `gone`: losses between the moments."""
+    by_minute = defaultdict[int, int](int)
+    for row in gone:
+        by_minute[(row["ts"] - _floor(since)) // MINUTE] += row["lost_records"] or 0
+    now, values = lost - sum(by_minute.values()), Values()
+    for place in range(len(_placed(since, until, ()))):
+        now += by_minute[place]
+        values.append(now)
+    return values
+
+
+def _worst(row: Row, name: str) -> int | None:
+    most: int | None = row[f"{name}_max"]
+    return row[name] if most is None else most
+
+
+def _floor(ts: datetime) -> datetime:
+    return ts.replace(second=0, microsecond=0)
+
+
+def _placed(since: datetime, until: datetime, found: Iterable[tuple[datetime, int | None]]) -> Values:
+    """The last value of each minute."""
+    of = {(ts - _floor(since)) // MINUTE: value for ts, value in found}
+    return [of.get(place) for place in range((until - _floor(since)) // MINUTE + 1)]
