@@ -72,16 +72,18 @@ ENVELOPES: tuple[Rule, ...] = (
 )
 """Tried in this order, and again on what is left."""
 
+_INSIDE_ONE = line_rule("a line inside a line", _ENCLOSING, _line_inside)
 _AROUND = (
     *(rule for rule in ENVELOPES if rule.name in ("kubectl --prefix", "docker compose", "syslog or journald", "stern")),
     line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
     line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
     line_rule("JSON", r"\{\".*\}\n", enclosed_line),
-    line_rule("a line inside a line", _ENCLOSING, _line_inside),
+    _INSIDE_ONE,
 )
 """Rules for shippers that put something around each line by itself."""
 _PRINTED = re.compile(rb"(?:\[?[A-Z]{4,5}\]? +)?\[?(?:\d{4}-\d\d-\d\d[ T]|\d{13}\b)|\{\"")
 """How a line begins that has its time."""
+_CONTINUING = re.compile(rb"^(?!" + _PRINTED.pattern + rb")(?=[^\n]*\n)", re.MULTILINE)
 _NATIVE = re.compile(rb"\[\d{4}-|\d{13}\|")
 _LINE = re.compile(rb"[^\n]*\n")
 _LOOKED_AT = 40
@@ -99,6 +101,8 @@ def bare_lines(lines: bytes) -> bytes:
         if (rules := _around(found[0])) is not None:
             for rule in rules:
                 lines = rule.apply(lines)
+            if _INSIDE_ONE in rules:  # what has no header continues the line before, whatever time stands around it
+                lines = _CONTINUING.sub(b"\t", lines)
             break
     return lines
 

@@ -213,8 +213,10 @@ def _common(a: Digests, b: Digests) -> int:
     length = min(len(a), len(b))
     for begin in range(0, length, _BLOCK):
         end = min(begin + _BLOCK, length)
-        # The last bit does not count: earlier versions knew less well what continues a message.
-        if len(different := np.flatnonzero((a[begin:end] ^ b[begin:end]) & ~1)):
+        ours, theirs = a[begin:end], b[begin:end]
+        # Lines that continue a message are it whatever stands before each of them. Else the last bit does not count:
+        # earlier versions knew less well what continues a message.
+        if len(different := np.flatnonzero(((ours ^ theirs) & ~1 != 0) & (ours & theirs & 1 == 0))):
             return begin + int(different[0])
     return length
 

@@ -67,9 +67,9 @@ def test_json_without_a_stream_is_no_part_of_a_line_of_dockers(more: dict[str, o
 
 @pytest.mark.parametrize("name", ["logcli", "grep -Hn", "CSV", "kubetail"])
 def test_a_copy_whose_lines_hold_those_of_the_log_is_told_once(name: str, tmp_path: Path) -> None:
-    """All of it was told twice, without a word."""
-    log, copy, lines = tmp_path / "broker-1" / "server.log", tmp_path / "broker-1" / "copy.log", "".join(LINES)
+    """All of it was told twice, without a word, and again in an epoch of its own because of its traces."""
+    log, copy = tmp_path / "broker-1" / "server.log", tmp_path / "broker-1" / "copy.log"
     write(log.parent)
-    log.write_text(lines)
-    copy.write_text("".join(f"{INSIDE[name](k, line)}\n" for k, line in enumerate(lines.splitlines())))
+    log.write_text("".join(f"{line}\n" for line in PRINTED))
+    copy.write_text("".join(f"{INSIDE[name](k, line)}\n" for k, line in enumerate(PRINTED)))
     assert told_hws(tmp_path, [[log], [copy]]) == [*range(110, 401, 10)]
