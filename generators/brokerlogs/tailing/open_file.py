@@ -143,6 +143,11 @@ class OpenFile:
         end = self.offset + len(self._rest)
         return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
 
+    def is_at_end(self) -> bool:
+        """Whether no byte of a plain file follows those given, now."""
+        stat = self.bytes.stat()
+        return not self.bytes.is_compressed and stat is not None and self.offset + len(self._rest) >= stat.st_size
+
     def bytes_read(self, back: int = 0) -> Seen:
         """Return the bytes read of it so far, without the last ones of those just given."""
         stat = self.bytes.stat()

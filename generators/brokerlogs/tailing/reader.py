@@ -145,7 +145,7 @@ class SeriesReader:
                 if file.older and self._only is None:
                     self._file = None
                 break
-            elif lines := self._lines.take(file, file.whole_lines(data)):
+            elif lines := self._lines.take(file, file.whole_lines(data), ended=file.is_at_end()):
                 return lines
         return b""
 
@@ -170,7 +170,8 @@ class SeriesReader:
         holds_end = file.holds_end and not file.older
         if holds_end:
             files.end = key
-        if self._only is not None and key == files.end and run and run.stretch is not self.mine:
+        goes_on = file.never_told or (run and run.stretch is not self.mine)  # with lines that others tell
+        if self._only is not None and key == files.end and goes_on:
             files.leave_end()
             self._file = None
         is_asked_for = (file.entry.offered or holds_end) and self._only is None

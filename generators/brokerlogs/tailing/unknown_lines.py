@@ -168,7 +168,8 @@ class UnknownLines:
                 file.note(begin, begin + len(between), line_number(between))
             if run.at >= 0:
                 at = run.end
-                continues = run.stretch is self.mine and run.told_end == self.mine.count
+                ends = (self.mine.count, *(end for one, end in file.limits if one is self.mine))
+                continues = run.stretch is self.mine and run.told_end in ends  # since then it told this file's lines
                 file.holds_end |= continues
                 file.older = not continues and (file.older or self._is_of_older)
         return b"".join(told), known if file.older else 0

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -29,7 +30,7 @@ MOST_OPENED = 20_000
 """Files that one poll may open: an endless one fails, and does not hang."""
 MOST_READERS = 100
 T0 = 1_700_000_000_000
-_OPEN = os.open
+_OPEN, _READ = os.open, os.read
 _NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
 
 
@@ -83,10 +84,13 @@ class Directory(RuleBasedStateMachine):
             self.readers.append(SeriesReader(self.series, told, stretch, position, only=only))
         self.readers[0].older_readers = self.readers[1:]
 
-    @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]))
-    def poll(self, limit: int, reads: int) -> None:
+    @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]), short=st.booleans())
+    def poll(self, limit: int, reads: int, *, short: bool = False) -> None:
+        """Read; `short`: the system gives less than there is, as FUSE may."""
         self.opened = 0
-        with patch("os.open", self._open), patch("generators.brokerlogs.discovery.listing.time", lambda: self.now):
+        clock = patch("generators.brokerlogs.discovery.listing.time", lambda: self.now)
+        some = patch("os.read", lambda file, length: _READ(file, min(length, 40)))
+        with patch("os.open", self._open), clock, some if short else nullcontext():
             self._poll(limit, reads)
 
     def _open(self, path: Path, *args, **kwargs) -> int:

@@ -109,6 +109,18 @@ def _excerpt(one: Directory) -> None:
             id="a torn line is all there is when the file with the last line told is gone",
         ),
         pytest.param(
+            [_write(2), _set_clock_back, _write(13), _last(9), _call("both"), _write(1), _poll(300, 1000), _write(1)],
+            id="a log with a clock set back has lines before and after its last lines, which a copy has",
+        ),
+        pytest.param(
+            [_write(5), _last(2), Directory.mirror, _poll(50, 1), _last(2), _write(1)],
+            id="a copy is cut to its last lines where a reader of older ones has read a part",
+        ),
+        pytest.param(
+            [_write(6), _last(2), _call("here"), lambda one: one.poll(1 << 20, 3, short=True), _write(1)],
+            id="reads give less than there is",
+        ),
+        pytest.param(
             [_write(1), Directory.mirror, _rotate, _delete, _write(1), _rotate],
             id="a mirror has the log as it was before the last rotated file, and the live file is empty",
         ),

@@ -77,6 +77,14 @@ def test_each_line_is_read_once_through(
     assert reader.at_end
 
 
+def test_the_last_message_of_a_file_waits_for_no_second_read_of_it(tmp_path: Path) -> None:
+    log = tmp_path / "rep.log"
+    log.with_name("rep.log.1").write_bytes(OLD)
+    log.write_bytes(NEW)
+    reader = reader_of(tmp_path)
+    assert [reader.read(1 << 20) for _ in range(3)] == [OLD, NEW, b""]
+
+
 def test_lines_written_to_the_old_file_after_it_was_renamed_are_read(tmp_path: Path) -> None:
     log = tmp_path / "rep.log"
     log.write_bytes(OLD)
