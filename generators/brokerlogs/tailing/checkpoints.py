@@ -90,10 +90,11 @@ class Checkpoints:
         """
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
-            with self._fs.open_input_stream(path) as stream:
-                stored = convert(json.loads(bytes(stream.read())), dict[str, str])
-        except (FileNotFoundError, ValueError):
-            stored = {}
+            stored = convert(self._read_checked(path), dict[str, str])
+            known = {*stored.values()}
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            stored, known = {}, self._read_sources()
+            messages += [f"{path}: damaged or missing, logs are known by their lines"] if known else []
         self._set_joined(stored)
         names, places = dict(stored), list[str]()
         for k, source in enumerate(sources):
@@ -109,7 +110,6 @@ class Checkpoints:
                 )
                 before = now
             sources[k] = replace(source, source_id=before)
-        known = {*names.values()}
         compared = [source for source in sources if source.source_id not in self.excerpts]
         same = same_logs(compared, sorted(name for name in known if f"{_EXCERPT}{name}" not in names), self._told)
         ids = same.ids
@@ -127,8 +127,18 @@ class Checkpoints:
         sources[:] = merge_sources(sources, same._replace(excerpts=self.excerpts))
         self._set_joined(names)
         if names != stored:
-            self._write(path, json.dumps(names).encode())
+            self._write_checked(path, names)
         return messages
+
+    def _read_sources(self) -> set[str]:
+        """Return the sources of which the lake has rows by earlier calls; none at the first one."""
+        selector = FileSelector(f"_ingest/{path_part(self.cluster)}", allow_not_found=True)
+        if all(info.type != FileType.Directory for info in self._fs.get_file_info(selector)):
+            return set()
+        rows = read_events(self.lake, columns=["source_id"], cluster=self.cluster, storage_options=self.options)
+        names = rows["source_id"].unique().to_pylist()
+        versions = committed(self.lake, [self.app_id(name) for name in names], self.options)
+        return {writer(name) for name in names if versions[self.app_id(name)] is not None}
 
     def _set_joined(self, names: Mapping[str, str]) -> None:
         self._logs = {name.removeprefix(_JOINED): log for name, log in names.items() if name.startswith(_JOINED)}
@@ -146,9 +156,7 @@ class Checkpoints:
         for name, state in states.items():
             versions[name] = self._versions.setdefault(name, -1) + 1
             content = {**state, "lines": self._write_lines(name, state)}
-            text = json.dumps(content, separators=(",", ":"))
-            whole = f'{{"version":{VERSION},"sum":"{_sum(text.encode())}","state":{text}}}'
-            self._write(self._path(name, f"{versions[name]}.json"), whole.encode())
+            self._write_checked(self._path(name, f"{versions[name]}.json"), content)
         return {self.app_id(name): version for name, version in versions.items()}
 
     def mark_committed(self, source_ids: list[str]) -> None:
@@ -180,7 +188,7 @@ class Checkpoints:
 
     def _read(self, source_id: str, version: int) -> dict[str, Any]:
         try:
-            state = self._read_state(source_id, version)
+            state = self._read_checked(self._path(source_id, f"{version}.json"))
             stored = state["lines"]
             segments = [(begin, count) for begin, count in stored["files"]]
             state["lines"] = self._stretch(source_id, segments, stored["tail"], stored["starts"])
@@ -188,14 +196,19 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError):
             return {"numbers": {"epoch": self._last_epoch(source_id) + 1}, "lines": self._what_is_left(source_id)}
 
-    def _read_state(self, source_id: str, version: int) -> dict[str, Any]:
-        with self._fs.open_input_stream(self._path(source_id, f"{version}.json")) as stream:
+    def _read_checked(self, path: str) -> dict[str, Any]:
+        """Return what `_write_checked` wrote. Raises ValueError, KeyError or TypeError where that is damaged."""
+        with self._fs.open_input_stream(path) as stream:
             text = bytes(stream.read())
         whole: dict[str, Any] = json.loads(text)
         if whole["version"] != VERSION or whole["sum"] != _sum(text.partition(b'"state":')[2][:-1]):
             raise ValueError("damaged, or of another version")
         state: dict[str, Any] = whole["state"]
         return state
+
+    def _write_checked(self, path: str, state: Mapping[str, Any]) -> None:
+        text = json.dumps(state, separators=(",", ":"))
+        self._write(path, f'{{"version":{VERSION},"sum":"{_sum(text.encode())}","state":{text}}}'.encode())
 
     def _stretch(self, name: str, segments: list[tuple[int, int]], tail: str, starts: Sequence[int]) -> Stretch:
         self._segments[name] = segments

@@ -198,13 +198,19 @@ def test_a_damaged_position_is_said_in_a_line(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("damaged", ["null", "[1]", '{"place": 1}', "{"])
-def test_damaged_names_of_sources_are_as_good_as_none(damaged: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda text: text.replace('"broker-1/', '"brokez-1/'), id="another name"),
+        *(pytest.param(lambda _, text=text: text, id=text) for text in ("null", "[1]", '{"place": 1}', "{")),
+    ],
+)
+def test_damaged_names_of_sources_are_as_good_as_none(damage: Callable[[str], str], tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
     broker.call()
     (names,) = Path(broker.lake, "_ingest").rglob("names.json")
-    names.write_text(damaged)
+    names.write_text(damage(names.read_text()))
     with broker.live.open("a") as file:
         file.write(advances("02:00:00", 200, 300))
     broker.call()

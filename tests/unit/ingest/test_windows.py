@@ -97,6 +97,22 @@ def test_a_window_that_begins_within_a_line_is_one_of_its_log(tmp_path: Path) ->
     assert [row["hw"] for row in rows if row["event_type"] == "hw"] == [*range(110, 401, 10)]
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("{")], ids=["gone", "damaged"])
+def test_a_copy_is_no_other_log_where_the_names_of_sources_are(
+    damage: Callable[[Path], object], tmp_path: Path
+) -> None:
+    """It was told again, as another source, without a word."""
+    log, copy = write(tmp_path / "broker-1", server=LINES, copy=LINES)
+    told_hws(tmp_path, [[log]])
+    (names,) = (tmp_path / "lake" / "_ingest").rglob("names.json")
+    damage(names)
+    assert ingest_logs([copy], cluster="c", lake=str(tmp_path / "lake")).problems == [
+        "_ingest/c/names.json: damaged or missing, logs are known by their lines",
+        "broker-1/copy.log: read as one log with broker-1/server.log, which has the same lines",
+    ]
+    assert told_hws(tmp_path, [[log], [copy]]) == [*range(110, 401, 10)]
+
+
 @pytest.mark.parametrize(
     "files",
     [
