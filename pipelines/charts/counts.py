@@ -14,7 +14,7 @@ HEIGHT = 110
 
 @dataclass(frozen=True)
 class Value:
-    """One number of a series at a time, or anything from `low` to it: samples leave a bracket, many series a band."""
+    """One number of a series at a time, or anything from `low` to it, as samples leave it."""
 
     ts: datetime
     series: str

@@ -11,7 +11,11 @@ from tests.web.lakes import ANSWERS, EVIL, PAGES, WHERE, incident
 
 NAMES = ("cluster", "topic", "q", "since", "theme", "refresh", "partition", "broker", "alert_id")
 ROUTES = [*PAGES, *(f"/api/v1/{name}" for name in ANSWERS)]
-CHARTS = [f"/charts/partition.json?{WHERE}", f"/charts/partition.svg?{WHERE}", "/charts/broker.json?cluster=prod"]
+CHARTS = [
+    f"/charts/partition.json?{WHERE}",
+    f"/charts/partition.svg?{WHERE}",
+    "/charts/broker.json?cluster=prod&broker=1",
+]
 
 
 def with_value(route, name, value):

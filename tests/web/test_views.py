@@ -476,7 +476,7 @@ def test_charts_come_as_vega_lite_and_as_svg(lake, ask):
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
     assert "lost: 120..299" in json.dumps(spec)
     assert ask(f"/charts/partition.svg?{WHERE}").text.startswith("<svg ")
-    assert "append to HW p99" in ask("/charts/broker.json?cluster=prod").text
+    assert "append to HW p99" in ask("/charts/broker.json?cluster=prod&broker=1").text
     assert ask(f"/charts/partition.json?{WHERE}&since=2026-09-02").status_code == 204
 
 
@@ -585,3 +585,19 @@ def test_a_broker_that_does_not_answer_is_not_known_as_of_now(lake, ask):
 def test_the_log_of_a_silent_broker_is_what_would_tell(lake, ask):
     silent(lake)
     assert "prod: nothing of broker 1 after 2026-09-01 11:53:20 UTC: its log would tell" in words_of(ask("/quality"))
+
+
+@pytest.mark.parametrize(
+    ("level", "expected"),
+    [
+        pytest.param(1, [(48, 0)] * 4, id="polled: a bracket without teeth"),
+        pytest.param(3, [(0, None), (48, None), (0, None), (48, None)], id="traced: the lag itself"),
+    ],
+)
+def test_a_sampled_lag_is_a_bracket(level, expected, lake, ask):
+    sound(lake, health("clicks", 0))
+    row = {"broker_id": 2, "level": level, "followed": 1}
+    write(lake, "broker_lag", *(row | {"ts": at(n), "lag_records": 48 * (n % 2)} for n in range(4)))
+    layers = ask("/charts/broker.json?cluster=prod&broker=2").json()["vconcat"][0]["layer"]
+    values = next(one["data"]["values"] for one in layers if "low" in one.get("data", {}).get("values", [{}])[0])
+    assert [(one["number"], one["low"]) for one in values] == expected

@@ -25,7 +25,7 @@ from schemas.declaration import Table
 from schemas.levels import POLLED
 
 FEW, LINES = 12, 60
-PIECES, DRAWN = 96, 8
+PIECES = 96
 POINTS = 300
 """Minutes or intervals that a chart shows; more are thinned to the worst of each piece."""
 
@@ -87,9 +87,7 @@ def broker_list(reader: Reader, asked: Asked) -> Brokers:
 
 def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
     """The view at this moment. Raises UsageError if no broker is named, UnknownNameError if it is not known."""
-    asked = replace(asked, cluster=_cluster(reader, asked), topic=None, partition=None)
-    if asked.broker is None:
-        raise UsageError("no broker is named: say cluster and broker in the URL; /brokers has them")
+    asked = _place(reader, asked)
     with timed(asked, "brokers"):
         found, complete = broker_rows(reader, asked)
     row = next((row for row in found if row["broker_id"] == asked.broker), None)
@@ -175,8 +173,8 @@ def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
 
 
 def chart(reader: Reader, asked: Asked) -> Spec | None:
-    """Lags and counts of the broker over time, or of every broker of the cluster; None where none are known."""
-    asked = replace(asked, cluster=_cluster(reader, asked), topic=None, partition=None)
+    """Lags and counts of the broker over time; None where none are known. Raises UsageError if no broker is named."""
+    asked = _place(reader, asked)
     panels = [
         _panel(reader, asked, "lag, offsets", broker_lag.TABLE, "lag_records"),
         _panel(reader, asked, "largest lag of what it leads", broker_minute.TABLE, "max_lag_records"),
@@ -188,18 +186,22 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     return reader.answer(("broker chart", asked), lambda _: counts_chart(panels))
 
 
-def _cluster(reader: Reader, asked: Asked) -> str:
-    found = surveyed(reader, replace(asked, topic=None, partition=None)).records
+def _place(reader: Reader, asked: Asked) -> Asked:
+    """What is asked for of the broker, in its cluster, which may be left out where there is one."""
+    asked = replace(asked, topic=None, partition=None)
+    found = surveyed(reader, asked).records
+    if asked.broker is None:
+        raise UsageError("no broker is named: say cluster and broker in the URL; /brokers has them")
     if asked.cluster is None and len(found) != 1:
         names = ", ".join(record.cluster for record in found[:8]) or "none yet"
         raise UsageError(f"brokers are those of one cluster: add cluster=, one of {names}")
-    return asked.cluster or found[0].cluster
+    return replace(asked, cluster=asked.cluster or found[0].cluster)
 
 
 def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
-    """The partitions in trouble that the broker leads, or for which it is the cause; of all where none is asked for."""
+    """The partitions in trouble that the broker leads, or for which it is the cause."""
     mine = f"leader_id = {asked.broker} OR array_has(string_to_array(who, ','), '{asked.broker}')"
-    where = "(rank < 5 OR unknown)" + (f" AND ({mine})" if asked.broker is not None else "")
+    where = f"(rank < 5 OR unknown) AND ({mine})"
     found = standings(reader, asked, "*, count(*) OVER () AS matching", where, f"{WORST_FIRST} LIMIT {FEW}")
     over = any(judged.ended(record) for record in surveyed(reader, asked).records)
     named = [row | {"sentence": sentences.partition(row, ended=over)} for row in found]
@@ -207,38 +209,23 @@ def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
 
 
 def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -> Panel:
-    """The largest of each piece of the time asked for; of many brokers those that reach highest, the rest as a band.
+    """The largest of each piece of the time asked for.
 
     What was sampled is anything from 0 to the most of three samples: the follower went on before its leader's.
     """
     minutes = table is broker_minute.TABLE
-    time = "minute" if minutes else "ts"
-    where = f"{common.period(reader, asked).where(View(table, time, ''))} AND {column} IS NOT NULL AND broker_id >= 0"
-    where += "" if asked.broker is None else f" AND broker_id = {asked.broker}"
-    counts = f"min({time}) AS first, max({time}) AS last, count(DISTINCT broker_id) AS brokers"
-    found = rows(reader, table, f"SELECT {counts} FROM t WHERE {where}")
+    time, low = ("minute", "NULL") if minutes else ("ts", f"CASE WHEN min(level) = {POLLED} THEN 0 END")
+    within = common.period(reader, asked).where(View(table, time, ""))
+    where = f"{within} AND {column} IS NOT NULL AND broker_id = {asked.broker}"
+    found = rows(reader, table, f"SELECT min({time}) AS first, max({time}) AS last FROM t WHERE {where}")
     if not found or found[0]["first"] is None:
         return Panel(unit, ())
-    ends = found[0]
-    step = max(1, int((ends["last"] - ends["first"]) / timedelta(milliseconds=1)) // POINTS)
+    step = max(1, int((found[0]["last"] - found[0]["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
-    drawn = DRAWN if ends["brokers"] <= DRAWN else DRAWN - 1
-    most = f"GROUP BY broker_id ORDER BY max({column}) DESC, broker_id LIMIT {drawn}"
-    highest = [str(row["broker_id"]) for row in rows(reader, table, f"SELECT broker_id FROM t WHERE {where} {most}")]
-    name = f"CASE WHEN broker_id IN ({', '.join(highest)}) THEN broker_id END"
-    low = "NULL" if minutes else f"CASE WHEN min(level) = {POLLED} THEN 0 END"
-    sql = (
-        f"SELECT {name} AS broker, {binned} AS ts, max({column}) AS number, min({column}) AS least, {low} AS low "
-        f"FROM t WHERE {where} GROUP BY {name}, {binned}"
+    each = f"SELECT {binned} AS ts, max({column}) AS most, {low} AS low FROM t WHERE {where} GROUP BY {binned}"
+    around = "max(most) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"
+    sql = f"SELECT ts, low, CASE WHEN low IS NULL THEN most ELSE {around} END AS most FROM ({each}) ORDER BY ts"
+    lasts, name = timedelta(minutes=1) if minutes else timedelta(0), f"broker {asked.broker}"
+    return Panel(
+        unit, [Value(row["ts"] + lasts, name, row["most"], row["low"]) for row in rows(reader, table, sql)], minutes
     )
-    around = "max(number) OVER (PARTITION BY broker ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"
-    most = f"CASE WHEN low IS NULL THEN number ELSE {around} END AS number"
-    sql = f"SELECT broker, ts, least, low, {most} FROM ({sql}) ORDER BY broker NULLS LAST, ts"
-    lasts, others = timedelta(minutes=1) if minutes else timedelta(0), f"{ends['brokers'] - drawn} others"
-    values = [
-        Value(row["ts"] + lasts, others, row["number"], row["least"])
-        if row["broker"] is None
-        else Value(row["ts"] + lasts, f"broker {row['broker']}", row["number"], row["low"])
-        for row in rows(reader, table, sql)
-    ]
-    return Panel(unit, values, minutes)
