@@ -347,6 +347,12 @@ def write_fleet(lake, clusters=200):
     stretch = {"kind": "terms", "from_ts": at(-7 * 86_400), "to_ts": at(60)}
     write(lake, "coverage", *(stretch | one | {"cluster": name} for name in names for one in brokers))
     write(lake, "hw_regressions", *(loss(ts=at(-n), cluster=names[n]) for n in (7, 20)))
+    rules = ("offline", "under_min_isr", "at_risk")
+    told = [(n, rules[n // 5 % 4]) for n in range(0, clusters, 5) if n // 5 % 4 < 3]
+    firing = {"severity": "critical", "state": "firing", "last_ts": at(60), "summary": "x"}
+    each = [{"rule": rule, "first_ts": at(-60 * n), "alert_id": f"{n:016}"} for n, rule in told]
+    labels = [{"labels": [("cluster", names[n])]} for n, _ in told]
+    write(lake, "alerts", *(firing | one | label for one, label in zip(each, labels, strict=True)))
     job_has_read(lake)
     write(lake, "replication_events", *(progress | brokers[0] | {"cluster": f"new-{n}"} for n in range(3)))
 

@@ -205,7 +205,7 @@ def test_without_scripts_every_view_is_there(browser, staged):
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(staged + VIEWS["partition"])
     assert "offsets 120..299 (180) are gone" in page.inner_text("main")
-    assert page.get_by_role("link", name="The same as SVG").count() == 1
+    assert page.get_by_role("link", name="as SVG").count() == 1
     page.context.close()
 
 

@@ -270,6 +270,7 @@ def test_many_clusters_are_a_line_each_the_worst_first_and_the_sound_ones_a_coun
     assert ask("/api/v1/overview?q=c11").json()["matching"] == 10
     assert ask("/api/v1/overview?limit=1").json()["pages"] == 2
     assert "118 clusters are OK" in ask("/").text
+    assert "120 clusters, 118 OK" in ask("/").text
 
 
 def test_silent_sources_come_first_and_are_called_silent(lake, ask):

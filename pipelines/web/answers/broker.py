@@ -105,7 +105,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
     own, name = tile(row), asked.cluster or ""
     outside, unknown = row["outside_isr"], row.get("isr_unknown", 0)
     return BrokerAnswer(
-        name, asked.broker, sentences_of(verdicts(reader, asked)), row, own, complete,
+        name, row["broker_id"], sentences_of(verdicts(reader, asked)), row, own, complete,
         None if unknown else row.get("replicas", row["led"] + row["followed"]) - outside, within,
         _band(reader, asked, within, own), _planned(reader, asked, within), _left(reader, asked, within),
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
@@ -187,7 +187,7 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
 
 
 def _place(reader: Reader, asked: Asked) -> Asked:
-    """What is asked for of the broker, in its cluster, which may be left out where there is one."""
+    """The question with the cluster of its broker, which may be left out where there is one."""
     asked = replace(asked, topic=None, partition=None)
     found = surveyed(reader, asked).records
     if asked.broker is None:
