@@ -109,8 +109,8 @@ def test_a_refusal_is_a_row_of_its_round_and_one_slow_answer_is_none(cluster, tm
     rounds = watcher.rows("ts", event_type="progress", broker_id=1)
     refused = [ts for ts, detail in watcher.rows("ts", "detail", event_type="broker_state", broker_id=2)
                if detail != "answers"]  # fmt: skip
-    for ts in refused:
-        assert min(abs((ts - one).total_seconds()) for one in rounds) < 0.3
+    meanwhile = [ts for ts in rounds if refused[0] <= ts <= refused[-1]]
+    assert abs(len(refused) - 1 - len(meanwhile)) <= 1
 
 
 def test_an_answer_as_leader_of_a_broker_that_most_others_do_not_list_confirms_nothing(cluster, tmp_path):
@@ -166,7 +166,7 @@ def test_a_broker_that_hangs_holds_up_nobody_and_is_a_gap_afterwards(cluster, tm
         watcher.rounds(2, 2)
     (lost,) = watcher.rows("detail", event_type="lost")
     assert lost.startswith("from ")
-    assert lost.endswith("it does not answer in time")
+    assert "without an answer: it does not answer in time" in lost  # on a busy machine the watcher stands still, too
     assert watcher.noted("broker 2 answers again")
     numbers = watcher.rows("source_seq", broker_id=2)
     assert numbers == list(range(len(numbers)))
