@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -82,18 +82,28 @@ def _times(lines: list[bytes]) -> list[bytes]:
 
 def arrange(path: Path, folder: Path) -> list[str] | None:
     """Write the lines of an export in order; returns what is wrong with it, None where they are in order."""
-    data, pieces, size = LogBytes(path), list[bytes](), 0
-    while size <= _LARGEST and (piece := data.read(_PIECE)):
-        pieces.append(piece)
-        size += len(piece)
-    text = b"".join(pieces)
+    data = LogBytes(path)
+    text = b"".join(_pieces(data))
     order = order_of(text[:_HEAD])
-    if size > _LARGEST:
+    if len(text) > _LARGEST:
         return [_TOO_LARGE.format(path)]
     if order is None:
         return None
-    (folder / plain_name(path.name)).write_bytes(b"\n".join(order(text.rstrip(b"\n").split(b"\n"))) + b"\n")
+    lines = text.split(b"\n")
+    del text  # it and its lines are all that is held
+    while len(lines) > 1 and not lines[-1]:
+        lines.pop()
+    with (folder / plain_name(path.name)).open("wb") as file:
+        file.writelines(line + b"\n" for line in order(lines))
     return [*filter(None, (data.damage, data.error))]
+
+
+def _pieces(data: LogBytes) -> Iterator[bytes]:
+    """Yield the bytes of a file, but not many more than _LARGEST."""
+    size = 0
+    while size <= _LARGEST and (piece := data.read(_PIECE)):
+        size += len(piece)
+        yield piece
 
 
 def split(path: Path, folder: Path) -> list[str] | None:

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generators.brokerlogs.discovery.sources import discover
-from generators.brokerlogs.discovery.streams import order_of
+from generators.brokerlogs.discovery.streams import arrange, order_of
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from pipelines.cli import app
 from pipelines.lake.bronze import read_events
@@ -87,6 +88,24 @@ def test_an_export_is_read_in_the_order_of_time(write: Callable[[list[str]], str
         folder.mkdir()
         (folder / "all.json").write_text(text)
     assert read_logs([export], "c").to_pylist() == read_logs([plain], "c").to_pylist()
+
+
+def test_an_export_is_put_in_order_in_two_and_a_half_times_its_size(tmp_path: Path) -> None:
+    """It took five times as much: 5 GB for the largest one."""
+    log = tmp_path / "export.log"
+    log.write_text(
+        "".join(f"[2026-11-20 10:{k // 60:02}:{k % 60:02},000] INFO {'x' * 200}\n" for k in range(3599, 0, -1))
+    )
+    log.write_bytes(log.read_bytes() * 10)
+    out = tmp_path / "out"
+    out.mkdir()
+    tracemalloc.start()
+    try:
+        arrange(log, out)
+        assert tracemalloc.get_traced_memory()[1] < 2.5 * log.stat().st_size
+    finally:
+        tracemalloc.stop()
+    assert (out / "export.log").stat().st_size == log.stat().st_size
 
 
 def test_a_log_with_numbers_like_times_in_it_is_in_order(tmp_path: Path) -> None:
