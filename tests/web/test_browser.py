@@ -284,6 +284,7 @@ def test_a_page_that_could_not_be_refreshed_says_so(browser, tmp_path):
         shutil.rmtree(lake)
         page.get_by_role("alert").wait_for(timeout=60_000)
         assert "Not up to date: this is how it was at 2026-09-01 12:01:25.000 UTC" in page.inner_text("#stale")
+        assert findings(page) == []
         page.context.close()
 
 
@@ -304,3 +305,45 @@ def test_a_page_whose_updates_are_paused_asks_no_more(browser, tmp_path):
         page.wait_for_timeout(2500)
         assert _pages_asked(seen) == asked
         page.context.close()
+
+
+def test_a_refresh_shifts_nothing(browser, tmp_path):
+    lake = str(tmp_path / "lake")
+    staged_lakes.write_lake(lake, "gone")
+    with served(lake, now=lambda: NOW) as url:
+        page, seen = opened(browser, url, PHONE)
+        page.evaluate(
+            "new PerformanceObserver(list => { window.shift = list.getEntries().reduce((sum, e) => sum + e.value, "
+            "window.shift ?? 0); }).observe({ type: 'layout-shift' })"
+        )
+        asked = len(_pages_asked(seen))
+        page.wait_for_timeout(3500)
+        assert len(_pages_asked(seen)) > asked
+        assert page.evaluate("window.shift ?? 0") == 0
+        page.context.close()
+
+
+def test_a_pointer_on_the_chart_of_an_incident_tells_its_values(browser, tmp_path):
+    lake = str(tmp_path / "lake")
+    staged_lakes.write_lake(lake, "gone")
+    with served(lake, refresh_s=3600, now=lambda: NOW) as url:
+        page, seen = opened(browser, url + staged_lakes.VIEWS["incident"])
+        box = page.locator(".steps").bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20)
+        said = "in the minute from 12:00, at most: offline 1, under min ISR 0, under-replicated 69"
+        assert page.inner_text("#pointed") == said
+        assert seen.said == []
+        page.context.close()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("width", [390, 1024, 1440])
+def test_200_clusters_and_a_lake_without_any_are_sound(browser, tmp_path, width):
+    write(str(tmp_path / "empty"), "telemetry_gaps")
+    staged_lakes.write_fleet(str(tmp_path / "fleet"))
+    size = PHONE if width == PHONE[0] else (width, 900)
+    for name in ("empty", "fleet"):
+        with served(str(tmp_path / name), refresh_s=3600, now=lambda: NOW) as url:
+            page, seen = opened(browser, url, size)
+            assert len(page.content()) < 150_000
+            check(page, seen, url, size)
