@@ -1,6 +1,7 @@
 """Each line of a log is read once, whatever people and clocks do to its files; what cannot be read is told."""
 
 import errno
+import gzip
 import os
 import shutil
 import time
@@ -383,6 +384,29 @@ def test_a_folder_is_not_listed_anew_for_each_of_its_files(tmp_path: Path, monke
     read = rest(reader_of(tmp_path))
     assert all(read.count(b" of %d " % number) == 20 for number in (1, 100, 199)), read[:200]
     assert len(listed) < 20
+
+
+def test_twice_as_many_compressed_files_are_twice_as_many_bytes_to_read(tmp_path: Path, monkeypatch) -> None:
+    """400 of them took six times as long as 200."""
+    given, read_some = [0], LogBytes.read
+
+    def read(self: LogBytes, limit: int) -> bytes:
+        data = read_some(self, limit)
+        given[0] += len(data)
+        return data
+
+    monkeypatch.setattr(LogBytes, "read", read)
+
+    def bytes_given(count: int) -> int:
+        folder, given[0] = tmp_path / f"{count}", 0
+        folder.mkdir()
+        for number in range(1, count + 1):
+            (folder / f"rep.log.{number}.gz").write_bytes(gzip.compress(stock("1:00", 20, f"of {number}")))
+        (folder / "rep.log").write_bytes(A)
+        assert rest(reader_of(folder)).count(b" of ") == 20 * count
+        return given[0]
+
+    assert bytes_given(80) < 2.1 * bytes_given(40)
 
 
 def test_a_folder_that_cannot_be_listed_ends_nothing(tmp_path: Path) -> None:
