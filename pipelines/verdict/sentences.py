@@ -32,7 +32,7 @@ def partition(row: Row, *, ended: bool = False) -> str:
     parts = [
         f"{leads} (epoch {_number(row['leader_epoch'])})",
         f"HW {_number(row['hw'])}{below}",
-        f"in sync {_ids(row['isr'])} of {_ids(row['ar'])}",
+        f"{'last ISR' if row['offline'] else 'in sync'} {_ids(row['isr'])} of {_ids(row['ar'])}",
         *([] if ended else _troubles(row)),
     ]
     state = ", ".join(parts)

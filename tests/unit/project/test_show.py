@@ -259,7 +259,7 @@ def test_health_names_the_partitions_in_trouble_and_who_holds_them_back(tmp_path
         "prod: AT RISK: broker 3 out of the ISR: 1 of 5 partitions has a replica less to count on "
         "(one more failure: 1 stops acks=all)",
         JUDGED,
-        "prod/orders-2: nobody leads (epoch 4), HW 100, in sync 2 of 1,2,3, OFFLINE",
+        "prod/orders-2: nobody leads (epoch 4), HW 100, last ISR 2 of 1,2,3, OFFLINE",
         "prod/orders-1: broker 1 leads (epoch 4), HW 100, in sync 1 of 1,2,3, "
         "UNDER MIN ISR: writes with acks=all are refused",
         "prod/orders-3: broker 1 leads (epoch 4), HW 100 (40 below the log end), in sync 1,2,3 of 1,2,3, "
