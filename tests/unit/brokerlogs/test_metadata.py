@@ -75,7 +75,11 @@ def test_a_topic_that_is_removed_and_made_again_starts_again():
         ("TOPIC_RECORD", {"name": "or.d-ers", "topicId": other}),
         again,
     )
-    assert short(rows, "topic_id", "partition_epoch") == [("election", ID, 0), ("election", other, 0)]
+    assert short(rows, "topic_id", "partition_epoch", "detail") == [
+        ("election", ID, 0, None),
+        ("config", ID, None, "topic=deleted"),
+        ("election", other, 0, None),
+    ]
 
 
 @pytest.mark.parametrize(
