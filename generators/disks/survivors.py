@@ -14,6 +14,7 @@ from generators.disks.segments import WalkEnd, blocks, segments
 SEQUENCES = 1 << 31
 """Sequences wrap to 0 behind the last one."""
 _NOT_WHOLE = ("unreadable", "damaged", "torn", "gap")
+_NONE = np.zeros(0, np.int64)
 _RANGE = np.dtype([("producer", "i8"), ("producer_epoch", "i2"), ("sequence", "i8"), ("end", "i8")])
 
 
@@ -47,11 +48,10 @@ class Survivor:
             return True
         if batch["sequence"] < 0:
             return None
-        found = self._ranges.get((int(batch["producer"]), int(batch["producer_epoch"])))
-        for wanted in (sequence, sequence + SEQUENCES) if found else ():
-            assert found is not None
-            k = int(np.searchsorted(found[0], wanted, side="right")) - 1
-            if k >= 0 and found[1][k] >= wanted:
+        begins, ends = self._ranges.get((int(batch["producer"]), int(batch["producer_epoch"])), (_NONE, _NONE))
+        for wanted in (sequence, sequence + SEQUENCES):
+            k = int(np.searchsorted(begins, wanted, side="right")) - 1
+            if k >= 0 and ends[k] >= wanted:
                 return True
         return False if self._is_whole else None
 

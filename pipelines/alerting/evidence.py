@@ -63,7 +63,7 @@ PARTS = {
     "minutes": _rows(cluster_minute, ("cluster", "minute")),
     "leaderships": _rows(
         replication_events, (*PLACE, "ts", "leader_id", "leader_epoch", "detail", "committed"), "event_type",
-        *LEADERSHIPS, "config"
+        *LEADERSHIPS,
     ),
     "broker_states": _rows(
         replication_events, ("cluster", "ts", "replica_id", "broker_epoch", "detail"), "event_type", "broker_state"

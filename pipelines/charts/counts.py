@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import SHADES, WIDTH, Spec, pointed, styled, time_format
+from pipelines.charts.style import SHADES, WIDTH, Spec, pointer_layers, styled, time_format
 
 HEIGHT = 110
 
@@ -60,5 +60,5 @@ def _drawn(panel: Panel, format: str, place: int) -> Any:
     for value in values:
         together.setdefault(value["ts"], {"ts": value["ts"], "most": 0})[value["series"]] = value["number"]
         together[value["ts"]]["most"] = max(together[value["ts"]]["most"], value["number"])
-    drawn += pointed([*together.values()], "most", names, x, place)
+    drawn += pointer_layers([*together.values()], "most", names, x, place)
     return alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)

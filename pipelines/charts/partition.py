@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, pointed, styled, time_format
+from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, pointer_layers, styled, time_format
 from pipelines.timeline.offsets import HW, Point
 from pipelines.timeline.partition import LostRange, PartitionPast
 
@@ -71,7 +71,7 @@ def _pointed(past: PartitionPast) -> list[Any]:
         now[point.series] = point.offset
         if place % stride == 0:
             values.append({"ts": _ms(point.ts), "offset": point.offset, **now})
-    return pointed(values, "offset", (HW, *past.replicas), _x(past))
+    return pointer_layers(values, "offset", (HW, *past.replicas), _x(past))
 
 
 def _points(past: PartitionPast) -> Any:

@@ -22,7 +22,7 @@ def time_format(span: timedelta) -> str:
     return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
 
 
-def pointed(values: list[dict[str, Any]], y: str, names: Sequence[str], x: Any, place: int = 0) -> list[Any]:
+def pointer_layers(values: list[dict[str, Any]], y: str, names: Sequence[str], x: Any, place: int = 0) -> list[Any]:
     """A rule through the time that a pointer or a finger is next to, which tells the value of each line there.
 
     `values`: at each `ts` that of each name; `y`: the column that has the height of what the pointer is next to;

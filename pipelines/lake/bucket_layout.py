@@ -77,8 +77,8 @@ def layout_of(metadata: pq.FileMetaData) -> BucketLayout | None:
 
 
 def coverage_text(rows: Sequence[int], coverage: pa.Table, size: int) -> str:
-    """What the footer of a file says of which only the coverage is known: with the number of rows of each row group,
-    and after how many bytes they end."""
+    """The footer's text of a file with a known coverage alone: the rows of each row group, after how many bytes they
+    end, and the coverage."""
     return json.dumps({"version": VERSION, "rows": list(rows), "bytes": size, "coverage": _encoded(coverage)})
 
 
@@ -128,7 +128,7 @@ def _fits(coverage: pa.Table, metadata: pq.FileMetaData) -> bool:
 
 
 def _least_and_most(least: pa.ChunkedArray, most: pa.ChunkedArray) -> tuple[Any, Any]:
-    """As Parquet's statistics have them: text as bytes."""
+    """The ends of a column, or of two, as Parquet's statistics have them: text as bytes."""
     ends = pc.min(least).as_py(), pc.max(most).as_py()
     return ends if pa.types.is_integer(least.type) else (ends[0].encode(), ends[1].encode())
 

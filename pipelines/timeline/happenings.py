@@ -217,6 +217,7 @@ SELECT * FROM changes WHERE {rest} AND value <> before
 _DELETIONS = """
 WITH told AS (
   SELECT cluster, topic, min(ts) AS ts FROM t WHERE {cluster} AND event_type = 'config' AND detail = '{deleted}'
+  AND committed
   GROUP BY cluster, topic, coalesce(topic_id, CAST(ts AS VARCHAR))
 )
 SELECT * FROM told WHERE {rest}

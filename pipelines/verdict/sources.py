@@ -33,8 +33,8 @@ DOWN = ("stopping", "fenced", "unregistered", "controlled_shutdown")
 """States, as logs tell them, in which a broker leads nothing for long; the last one is of lakes of before."""
 STATES = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witness", "quorum", "quorum_since")
 """The columns of gold/brokers that tell how brokers and controllers are."""
-LEADERSHIPS = ("leader", "follower", "election")
-"""Events that say who leads a partition."""
+LEADERSHIPS = ("leader", "follower", "election", "config")
+"""Events that say who leads a partition, or that its topic is deleted."""
 HEARD_S = 600
 """For so long what watchers were told is read from bronze: a job that is further behind judges nothing."""
 

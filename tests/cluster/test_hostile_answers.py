@@ -1,4 +1,4 @@
-"""What listens at the address of a broker answers with lengths and ids that overflow: a line each, and nothing ends."""
+"""Answers of no broker at a broker's address, with lengths and ids that overflow: a line each, and nothing ends."""
 
 import pytest
 

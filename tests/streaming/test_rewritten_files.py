@@ -29,7 +29,7 @@ def put(events, name, values):
     return events.set_column(at, events.schema.field(at), values.cast(events.schema.field(at).type))
 
 
-def renamed(name, old, new):
+def rename(name, old, new):
     return lambda events: put(events, name, pc.replace_substring_regex(events[name].cast(pa.string()), old, new))
 
 
@@ -38,9 +38,9 @@ def later(events):
 
 
 CHANGES = {
-    "another cluster": renamed("cluster", "^.*$", "other"),
-    "topics without their names": renamed("topic", "^", "anonymous-"),
-    "a source with another name": renamed("source_id", "broker-2", "broker-8"),
+    "another cluster": rename("cluster", "^.*$", "other"),
+    "topics without their names": rename("topic", "^", "anonymous-"),
+    "a source with another name": rename("source_id", "broker-2", "broker-8"),
     "an hour later": later,
     "other numbers": lambda events: put(events, "source_seq", pc.add(events["source_seq"], 5000)),
 }

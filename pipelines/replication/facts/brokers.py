@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -60,25 +60,31 @@ def present_partitions(state: State, low_watermarks: I64) -> pa.Table:
     return partitions.filter(pa.array(there))
 
 
-def _deleted(state: State, partitions: pa.Table) -> Iterator[int]:
+def _deleted(state: State, partitions: pa.Table) -> list[int]:
     """The partitions whose topics were deleted: by their ids, with ZooKeeper those that began before.
 
     Its controller goes on to tell of them until all replicas are back.
     """
-    deleted: dict[tuple[Any, ...], dict[str | None, int]] = {
-        state.topics.all[topic]: {None if k < 0 else state.topic_ids.all[k][0]: ts for k, ts in ids.items()}
-        for (_, topic), ids in state.timeline.deletions.items()
-    }
-    if not deleted:
-        return
-    named = pc.is_in(partitions["topic"], pa.array([topic for _, topic in deleted], pa.string()))
-    places = np.flatnonzero(named.to_numpy())
-    rows = partitions.select(["cluster", "topic", "topic_id"]).take(pa.array(places)).to_pylist()
-    for place, row in zip(places.tolist(), rows, strict=True):
-        ids = deleted.get((row["cluster"], row["topic"]), {})
-        by_id = row["topic_id"] is not None and row["topic_id"] in ids
-        if by_id or (None in ids and _begun(state.history(place)) <= ids[None]):
-            yield place
+    by_id, by_name = list[str](), dict[str, int]()
+    for (_, topic), deletions in state.timeline.deletions.items():
+        cluster, name = state.topics.all[topic]
+        by_id += [f"{cluster}/{state.topic_ids.all[number][0]}" for number in deletions if number >= 0]
+        by_name |= {f"{cluster}/{name}": deletions[-1]} if -1 in deletions else {}
+    places: list[int] = _places(partitions, "topic_id", by_id)
+    for place in _places(partitions, "topic", by_name):
+        row = state.place(place)
+        places += [place] if _begun(state.history(place)) <= by_name[f"{row[0]}/{row[1]}"] else []
+    return places
+
+
+def _places(partitions: pa.Table, column: str, wanted: Collection[str]) -> list[int]:
+    """The partitions whose cluster and value of this column are wanted, as `cluster/value`."""
+    if not wanted:
+        return []
+    each = (partitions[name].cast(pa.string()) for name in ("cluster", column))
+    found = pc.is_in(pc.binary_join_element_wise(*each, "/"), pa.array(list(wanted), pa.string()))
+    places: list[int] = np.flatnonzero(found.to_numpy()).tolist()
+    return places
 
 
 def _begun(history: PartitionHistory) -> int:

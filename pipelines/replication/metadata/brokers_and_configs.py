@@ -28,7 +28,7 @@ LOG_DIR_OFFLINE = "log_dir_offline"
 STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
 OF_LIFE = (*STARTS, SESSION_EXPIRED)
-"""What a broker's own log says of the life that a registration belongs to."""
+"""Details by which a broker's own log tells the life that a registration belongs to."""
 LIVES = frozenset({"started", "fenced", "unfenced", "unregistered"})
 """States that controllers alone report, of every broker."""
 LASTING = ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered")

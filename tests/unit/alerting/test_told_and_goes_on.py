@@ -488,6 +488,21 @@ def test_what_was_over_is_not_told_anew_under_another_name(lake, rule, then):
     assert [(state, first) for state, first, _ in rows_of(lake, rule)] == [("firing", at(10)), ("resolved", at(10))]
 
 
+def test_a_deletion_that_comes_late_ends_what_fires(lake):
+    """The controller's log is given a day later: its rows are older than what an evaluation reads again."""
+    events(lake, elected(0, 1, 0, 0), elected(10, -1, 1, 1))
+    for seconds in (350, 90_000):
+        clock(lake, seconds)
+        reassigned(lake, seconds, (0, 1, 2), isr=[2], offline=True)
+        evaluate(lake, now=at(seconds))
+    deleted = {"event_type": "config", "partition": -1, "detail": "topic=deleted", "committed": True}
+    events(lake, elected(400, 1, 0, 0) | {"leader_id": None, "leader_epoch": None} | deleted)
+    put(lake, partition_health, mode="overwrite")
+    clock(lake, 90_100)
+    evaluate(lake, now=at(90_100))
+    assert [(state, last) for state, _, last in rows_of(lake, "offline")][-1] == ("resolved", at(400))
+
+
 def test_who_was_missing_is_known_by_the_replicas_that_were_assigned_then(lake):
     put(lake, partition_hw, freeze(0))
     reassigned(lake, 9000, (0, 1, 2), (5000, 1, 3, 2), (6000, 1, 3), isr=[1])

@@ -402,7 +402,7 @@ def test_sequences_are_judged_within_one_producer_epoch_only(tmp_path, batches, 
 
 
 def test_a_log_with_nothing_but_a_marker_of_a_transaction_is_read(tmp_path):
-    """As retention leaves it; it had ended the audit with an IndexError."""
+    """Retention leaves such a log; it had ended the audit with an IndexError."""
     partition(directory(tmp_path, 1), [marker(9, 7)], [(0, 9)], base=9)
     assert findings_of(tmp_path) == []
     assert [log.producers.committed for log in logs(tmp_path)] == [1]

@@ -276,7 +276,7 @@ def rescued_rows(folder, *words, beside=None, status=0):
     return pq.read_table(out).to_pylist(), done.stdout
 
 
-def ended(rows):
+def ends_of(rows):
     return {row["offset"]: row["transaction"] for row in rows}
 
 
@@ -311,7 +311,7 @@ def test_a_segment_that_retention_renamed_has_its_markers_in_the_log_behind_it(t
     partition(one, [marker(2, 7, commit=False), batch(3)], [(0, 2)], base=2)
     segment(one, [transactional(0), transactional(1)], 0, deleted=True)
     rows, _ = rescued_rows(tmp_path / "a")
-    assert ended(rows) == {0: "aborted", 1: "aborted", 3: None}
+    assert ends_of(rows) == {0: "aborted", 1: "aborted", 3: None}
 
 
 def test_a_marker_behind_a_damaged_batch_may_be_of_a_later_transaction(tmp_path):
@@ -322,7 +322,7 @@ def test_a_marker_behind_a_damaged_batch_may_be_of_a_later_transaction(tmp_path)
         directory(tmp_path / "a", 1), [transactional(0), bytes(damaged), transactional(2), marker(3, 7)], [(0, 0)]
     )
     rows, _ = rescued_rows(tmp_path / "a", status=4)
-    assert ended(rows) == {0: "unknown", 2: "committed"}
+    assert ends_of(rows) == {0: "unknown", 2: "committed"}
     assert reason_left_out(rescued(transaction="unknown"), ()) == "unknown"
     assert reason_left_out(rescued(transaction="unknown"), ("unknown",)) is None
 
@@ -332,7 +332,7 @@ def test_what_the_cleaner_left_of_a_transaction_was_committed(tmp_path):
     one = directory(tmp_path / "a", 1, cleaner=4)
     partition(one, [transactional(0), transactional(5), marker(6, 7, commit=False)], [(0, 0)])
     rows, _ = rescued_rows(tmp_path / "a")
-    assert ended(rows) == {0: "committed", 5: "aborted"}
+    assert ends_of(rows) == {0: "committed", 5: "aborted"}
 
 
 def test_cut_segments_are_rescued_after_the_start_without_a_range(tmp_path):

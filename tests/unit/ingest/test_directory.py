@@ -166,7 +166,7 @@ class Directory(RuleBasedStateMachine):
         self.readers[which % len(self.readers)].close()
 
     @rule()
-    def rest(self) -> None:
+    def wait(self) -> None:
         """Nothing comes, goes or is renamed for a while: the next listing is used until a second has passed."""
         self.now += 1
         for folder in (self.folder, self.other):
@@ -349,7 +349,7 @@ class Directory(RuleBasedStateMachine):
             self._offer("both")
             self.permit()
             for _ in range(50):
-                self.rest()
+                self.wait()
                 self.poll(1 << 20, 1000)
             assert all(reader.at_end for reader in self.readers)
             self.no_line_is_told_twice()

@@ -100,7 +100,7 @@ def _excerpt(one: Directory) -> None:
         pytest.param(
             [
                 *(_write(3), _last(2), _call("here"), _write(3), _poll(1 << 20, 1), Directory.restart),
-                *(Directory.rest, _poll(50, 1), _write(1), _poll(1 << 20, 1000)),
+                *(Directory.wait, _poll(50, 1), _write(1), _poll(1 << 20, 1000)),
             ],
             id="a file with older lines grew since the folder was listed",
         ),

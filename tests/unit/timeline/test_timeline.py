@@ -206,8 +206,9 @@ def test_the_past_of_a_partition_has_what_was_lost(lake):
 @pytest.mark.parametrize(("topic", "told"), [(None, ["clicks", "orders"]), ("orders", ["orders"])])
 def test_a_topic_that_was_deleted_is_told_once(lake, topic, told):
     """By each controller, and again by one that restarts."""
-    deleted = {"detail": "topic=deleted", "topic_id": "A" * 22}
-    write(lake, "replication_events", config(2, topic="orders", **deleted), config(3, topic="orders", **deleted),
-          config(900, topic="orders", **deleted), config(1, topic="clicks", detail="topic=deleted"))  # fmt: skip
+    told_once = {"detail": "topic=deleted", "committed": True}
+    deleted = {"topic": "orders", "topic_id": "A" * 22} | told_once
+    write(lake, "replication_events", config(2, **deleted), config(3, **deleted), config(900, **deleted),
+          config(1, topic="clicks", **told_once), config(1, **deleted | {"committed": False}))  # fmt: skip
     lines = timeline(Lake(lake), Filter("prod", topic), 9).lines
     assert [(line.kind, line.text) for line in lines] == [("topic", f"topic {name} was deleted") for name in told]
