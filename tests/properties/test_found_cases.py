@@ -494,7 +494,6 @@ def test_a_row_without_a_type_that_waits_behind_a_hole_goes_to_quarantine():
     assert_read_the_same(log.rows, Source("broker-2/replication.log").progress(1000).rows)
 
 
-@pytest.mark.xfail(strict=True, reason="whether the log has told past a sample is asked as of what the batch has read")
 @pytest.mark.parametrize("told_ms", [9_000, 30_000, 75_000])
 def test_a_log_that_is_silent_for_longer_than_the_grace_shows_what_it_tells_of_that_time(told_ms):
     """Its next row comes a batch later than the watcher's: by then the sample stands as a row of its own."""

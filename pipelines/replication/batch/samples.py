@@ -14,7 +14,7 @@ from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sampled_facts import SampledFacts
 from pipelines.replication.batch.sampled_rows import SampledRows, lag_at, microseconds, sampled_rows
-from pipelines.replication.batch.samples_and_logs import without_logged_changes, without_logged_hws
+from pipelines.replication.batch.samples_and_logs import hold_logged_hws, release_changes
 from pipelines.replication.compiled.records import Records, as_records, records
 from pipelines.replication.compiled.types import I64, MS
 from pipelines.replication.events.columns import int64_column
@@ -63,11 +63,11 @@ def apply_samples(
         return results, {}
     facts = SampledFacts(state)
     rounds = Rounds(_instants(state, state.watched.rounds), _instants(state, state.watched.gaps))
-    changed = np.zeros(0, dtype=np.int64) if rows is None else _read(state, rows, rounds, facts, results)
+    changed = np.zeros(0, dtype=np.int64) if rows is None else _read(state, rules, rows, rounds, facts, results)
     _settle(state, _limits(state, rules, low_watermarks), changed, rounds, facts)
     _forget(state, rules, low_watermarks)
-    results.hw.add(without_logged_hws(state, facts))
-    sync = without_logged_changes(state, facts)
+    results.hw.add(hold_logged_hws(state, rules, facts))
+    sync = release_changes(state, facts, low_watermarks)
     of_samples = dict(zip(SYNC_ROWS.names, sync.T, strict=True))
     sync_columns = {name: np.concatenate([values, of_samples[name]]) for name, values in results.sync.items()}
     (rows_back, hws), (rows_cut, hws_cut) = results.moved_back, facts.cut.T
@@ -75,7 +75,9 @@ def apply_samples(
     return replace(results, sync=sync_columns, moved_back=moved_back), facts.predicted
 
 
-def _read(state: State, rows: SampledRows, rounds: Rounds, facts: SampledFacts, results: TermResults) -> I64:
+def _read(
+    state: State, rules: Rules, rows: SampledRows, rounds: Rounds, facts: SampledFacts, results: TermResults
+) -> I64:
     """Reads all rows; returns the records of their partitions."""
     sampled, numbers = state.sampled, rows.numbers
     new = numbers[sampled.find(numbers) < 0]
@@ -94,7 +96,7 @@ def _read(state: State, rows: SampledRows, rounds: Rounds, facts: SampledFacts, 
             return record
         if jobs[at, JOBS.at.begin] > first[at]:  # its replicas are to lose their entries
             facts.name_all(record)
-            results.hw.add(without_logged_hws(state, facts))
+            results.hw.add(hold_logged_hws(state, rules, facts))
         left = int(jobs[at, JOBS.at.end] - jobs[at, JOBS.at.begin])
         sampled.make_room(left)
         facts.make_room(left, int(sampled.records["members"][record[at]]))

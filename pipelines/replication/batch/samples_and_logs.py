@@ -1,9 +1,10 @@
-"""Where both the log of a leader and samples of it show HWs: the log is finer and leads, the samples check it."""
+"""Where both the log of a leader and samples of it show HWs: the log is finer and leads, the samples check it.
+
+What is sampled in a term that the log tells, too, is held until it is known whether the log's rows go on past it: while
+the log is silent nobody knows that, whatever a micro-batch has read further.
+"""
 
 from __future__ import annotations
-
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,142 +12,155 @@ import numpy.typing as npt
 from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.batch.sampled_facts import SampledFacts
 from pipelines.replication.batch.term_lookup import StateTermLookup
-from pipelines.replication.compiled.records import Records, records
-from pipelines.replication.compiled.types import MS, NEVER, NULL
+from pipelines.replication.compiled.records import Arrays, RecordLayout, Records, record_layout, records
+from pipelines.replication.compiled.types import I64, MS, NEVER, NULL, NULL32
 from pipelines.replication.rules import Rules
-from pipelines.replication.samples.layout import SAMPLED
-from pipelines.replication.samples.watched import Check
-from pipelines.replication.state.state import State
+from pipelines.replication.samples.layout import HELD_HWS
+from pipelines.replication.state.state import SAMPLED, State
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, HW_ROWS, IDLE, REPORT, SYNC_ROWS
-from schemas.levels import LEAN, POLLED
+from schemas.levels import LEAN
 
-
-class LoggedTerm(NamedTuple):
-    """A term of a lane by the leader's log: until when it led, NEVER where it still does, and its last HW."""
-
-    start: int
-    end: int
-    epoch: int
-    level: int
-    hw: int | None
+_TERM = record_layout(lane=-1, start=0, end=0, epoch=NULL32, level=0, hw=NULL)
+"""A term of a lane by the leader's log: until when it led, NEVER where it still does, and its last HW."""
+_UNKNOWN = -1
+"""As the HW by a log: it says nothing, or is not asked."""
 
 
 class LoggedTerms:
     """The terms that logs tell, as of any time: what a batch has read further makes no difference."""
 
     def __init__(self, state: State) -> None:
-        self._state = state
+        over = [
+            (lane, start, end, term.epoch, term.level, NULL if term.hmax is None else term.hmax)
+            for (lane, start), (end, term) in state.ended_terms.items()
+        ]
+        led = np.flatnonzero((state.lanes["state"] != IDLE) & ~state.sampled_lanes())
+        start, *others = (state.lanes[name][led] for name in ("term_start", "leader_epoch", "level", "hw"))
+        running = np.column_stack([led, start, np.full(len(led), NEVER), *others])
+        rows = np.concatenate([np.array(over, dtype=np.int64).reshape(-1, len(_TERM.names)), running])
+        self._rows = rows[np.lexsort((rows[:, _TERM.at.start], rows[:, _TERM.at.lane]))]
 
-    @cached_property
-    def _over(self) -> dict[int, list[LoggedTerm]]:
-        found: dict[int, list[LoggedTerm]] = {}
-        for (lane, start), (end, term) in self._state.ended_terms.items():
-            found.setdefault(lane, []).append(LoggedTerm(start, end, term.epoch, term.level, term.hmax))
+    def at(self, lanes: I64, ts: I64) -> Records:
+        """The term that each of these lanes was in at a time, with lane -1 where it was in none."""
+        count, at = len(self._rows), _TERM.at
+        asked = np.arange(count + len(lanes)) >= count
+        begins, of = np.append(self._rows[:, at.start], ts), np.append(self._rows[:, at.lane], lanes)
+        order = np.lexsort((asked, begins, of))
+        last = np.maximum.accumulate(np.where(asked[order], -1, order))
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = last
+        found = np.concatenate([self._rows, records(_TERM, 1)])[place[count:]]
+        found[(found[:, at.lane] != lanes) | (ts >= found[:, at.end])] = _TERM.defaults
         return found
 
-    def at(self, lane: int, ts: int) -> LoggedTerm | None:
-        """The term that a lane was in at a time."""
-        if lane < 0:
-            return None
-        of = {
-            name: int(self._state.lanes[name][lane]) for name in ("state", "term_start", "leader_epoch", "level", "hw")
-        }
-        terms = list(self._over.get(lane, ()))
-        if of["state"] != IDLE:
-            terms.append(LoggedTerm(of["term_start"], NEVER, of["leader_epoch"], of["level"], of["hw"]))
-        return max((term for term in terms if term.start <= ts < term.end), default=None)
 
+def hold_logged_hws(state: State, rules: Rules, facts: SampledFacts) -> Records:
+    """Takes the rows of HW_ROWS out of `facts`: holds those of terms that the leader's log tells; returns the others.
 
-def without_logged_hws(state: State, facts: SampledFacts) -> Records:
-    """Takes the rows of HW_ROWS that the leader's log does not show; the others' HWs are kept to be checked against
-    it."""
-    hw, errors = facts.take_hws()
-    at = HW_ROWS.at
-    by_log = _shown_by_log(state, hw[:, [at.lane, at.ts, at.leader_epoch]])
-    checked = by_log & (hw[:, at.kind] == ADVANCE) & (hw[:, at.reported] != NULL)
-    for fact, error in zip(hw[checked].tolist(), errors[checked].tolist(), strict=True):
-        number, leader = (int(state.lanes[name][fact[at.lane]]) for name in ("partition", "broker"))
-        check = Check(fact[at.ts], error, leader, fact[at.leader_epoch], fact[at.reported])
-        state.watched.checks.setdefault(number, []).append(check)
-    return hw[~by_log]
-
-
-def without_logged_changes(state: State, facts: SampledFacts) -> Records:
-    """The rows of SYNC_ROWS that the leader's log does not show."""
-    sync, at = facts.changes(), SYNC_ROWS.at
-    return sync[~_shown_by_log(state, sync[:, [at.lane, at.ts, at.leader_epoch]])]
-
-
-def _shown_by_log(state: State, facts: Records) -> npt.NDArray[np.bool_]:
-    """By fact (lane, time, leader epoch) whether the log of the leader was at a level that shows HWs then, and has
-    reported past it."""
-    logged = LoggedTerms(state)
-    of_logs = np.zeros(state.partition_keys.count, dtype=np.bool_)
-    of_logs[state.lanes["partition"][(state.lanes["level"] >= LEAN) & ~state.sampled_lanes()]] = True
-    shown: npt.NDArray[np.bool_] = of_logs[state.lanes["partition"][facts[:, 0]]]
-    shown[shown] = [_log_shows(state, logged, *fact) for fact in facts[shown].tolist()]
-    return shown
-
-
-def _log_shows(state: State, logged: LoggedTerms, lane: int, ts: int, epoch: int) -> bool:
-    lane = state.lane_of(int(state.lanes["partition"][lane]), int(state.lanes["broker"][lane]))
-    term = logged.at(lane, ts)
-    if term is None or term.level < LEAN or term.epoch < epoch:
-        return False
-    home = int(state.lanes["home"][lane])
-    source = state.sources.known.get(state.source_names.all[home]) if home >= 0 else None
-    return source is not None and source.low_watermark >= ts
-
-
-def check_against_logs(
-    state: State, rules: Rules, results: TermResults, lookup: StateTermLookup, low_watermarks: dict[int, int]
-) -> None:
-    """Adds a row for each sampled HW that its leader's log had not reached by then.
-
-    The clocks may differ by the grace, so the log's HW counts so much after the sample; inside a term it only rises.
+    The clocks may differ by the grace, so a log's HW counts so much after the sample; inside a term it only rises.
     """
-    logged, found = LoggedTerms(state), []
-    for number, checks in list(state.watched.checks.items()):
-        upto = low_watermarks[state.clusters.number(state.place(number)[0])]
-        ready = [check for check in checks if _due(check, rules) <= upto]
-        state.watched.checks[number] = [check for check in checks if check not in ready]
-        if not state.watched.checks[number]:
-            del state.watched.checks[number]
-        for check in ready:
-            hw = _logged_hw(state, logged, lookup, state.lane_of(number, check.leader), check, _due(check, rules))
-            if hw is not None and hw < check.hw:
-                found.append(_contradiction(state, number, check, hw))
-    rows = np.concatenate([records(HW_ROWS, 0), *found])
-    lanes = rows[:, HW_ROWS.at.lane]
-    SampledFacts(state).name(state.sampled.find(state.lanes["partition"][lanes]), lanes)
-    results.hw.add(np.ascontiguousarray(rows[np.argsort(rows[:, HW_ROWS.at.lane], kind="stable")]))
+    (hw, errors), at = facts.take_hws(), HW_ROWS.at
+    compares = (hw[:, at.kind] == ADVANCE) & (errors <= CLOCK_JUMP_US)
+    due = hw[:, at.ts] + np.where(compares, errors + rules.reorder_grace_ms * MS, 0)
+    rows = np.column_stack([hw, due, np.where(compares, NULL, _UNKNOWN)])
+    logged = _are_of_logged_terms(state, hw, HW_ROWS)
+    _keep_hws(state, np.concatenate([state.held_hws.data[: state.held_hws.count], rows[logged]]))
+    return hw[~logged]
 
 
-def _logged_hw(
-    state: State, logged: LoggedTerms, lookup: StateTermLookup, lane: int, check: Check, due: int
-) -> int | None:
-    """The HW by the leader's log when it must have reached a sampled one; None if nothing says."""
-    term = logged.at(lane, due)
-    if term is None or term.epoch != check.epoch:
-        return None
-    hw = lookup.timeline.as_of(lane, term.start, due)
-    return term.hw if hw is None else hw
+def _keep_hws(state: State, rows: Records) -> None:
+    """Holds these rows, whose replicas keep their entries."""
+    state.held_hws = _arrays(HELD_HWS, rows)
+    replicas, at = state.sampled.records["held"], HELD_HWS.at
+    replicas[:] = 0
+    record = state.sampled.find(state.lanes["partition"][rows[:, at.lane]])
+    np.bitwise_or.at(replicas, record, rows[:, at.isr] | rows[:, at.holding])
 
 
-def _contradiction(state: State, number: int, check: Check, hw: int) -> Records:
-    """A row of HW_ROWS: the sample reports more than the log had reached."""
-    row = records(HW_ROWS, 1)
-    of = dict(zip(SAMPLED.names, state.sampled.records.data[state.sampled.find(np.array([number]))[0]], strict=True))
-    values = {
-        "lane": state.sampled_lane(number, check.leader), "ts": check.ts, "kind": REPORT, "agreement": DISAGREE,
-        "hw": hw, "reported": check.hw, "isr": max(of["isr"], 0), "leader_epoch": check.epoch,
-        "topic_id": of["topic_id"], "level": POLLED,
-    }  # fmt: skip
-    for name, value in values.items():
-        row[0, getattr(HW_ROWS.at, name)] = value
-    return row
+def release_changes(state: State, facts: SampledFacts, low_watermarks: dict[int, int]) -> Records:
+    """The rows of SYNC_ROWS, by now and held before, that the leader's log does not tell."""
+    sync, ts = facts.changes(), SYNC_ROWS.at.ts
+    logged = _are_of_logged_terms(state, sync, SYNC_ROWS)
+    held = np.concatenate([state.held_changes.data[: state.held_changes.count], sync[logged]])
+    due = held[:, ts] + CLOCK_JUMP_US <= _read_upto(state, held, low_watermarks)
+    state.held_changes = _arrays(SYNC_ROWS, held[~due])
+    decided = held[due]
+    return np.concatenate([sync[~logged], decided[~_are_told(state, decided, decided[:, ts], decided[:, ts])]])
 
 
-def _due(check: Check, rules: Rules) -> int:
-    """When the log must have reached a sampled HW, by its own clock."""
-    return check.ts + check.error + rules.reorder_grace_ms * MS
+def release_hws(state: State, results: TermResults, lookup: StateTermLookup, low_watermarks: dict[int, int]) -> None:
+    """Adds the rows that are held of times past which the log does not go on, and a row for each sampled HW that it had
+    not reached by then though it does."""
+    rows, at = state.held_hws.data[: state.held_hws.count], HELD_HWS.at
+    if not len(rows):
+        return
+    upto = _read_upto(state, rows, low_watermarks)
+    asked = np.flatnonzero((rows[:, at.logged] == NULL) & (rows[:, at.due] <= upto))
+    rows[asked, at.logged] = _logged_hws(state, lookup, rows[asked])
+    told = rows[:, at.logged] > _UNKNOWN
+    reached = told & (rows[:, at.logged] >= rows[:, at.reported])
+    due = ~reached & (rows[:, at.due] + CLOCK_JUMP_US <= upto)
+    goes_on = np.zeros(len(rows), dtype=np.bool_)
+    goes_on[due] = _are_told(state, rows[due], rows[due, at.ts], rows[due, at.due])
+    contradicted = rows[due & goes_on & told]
+    contradicted[:, at.kind], contradicted[:, at.agreement] = REPORT, DISAGREE
+    contradicted[:, at.hw], contradicted[:, at.holding] = contradicted[:, at.logged], 0
+    found = np.concatenate([rows[due & ~goes_on], contradicted])[:, : len(HW_ROWS.names)]
+    results.hw.add(np.ascontiguousarray(found[np.argsort(found[:, at.lane], kind="stable")]))
+    if (reached | due).any():
+        _keep_hws(state, rows[~(reached | due)])
+
+
+def _arrays(layout: RecordLayout, rows: Records) -> Arrays:
+    arrays = Arrays(layout, count=len(rows))
+    arrays.data[: len(rows)] = rows
+    return arrays
+
+
+def _read_upto(state: State, rows: Records, low_watermarks: dict[int, int]) -> I64:
+    """By row, whose first column is its lane, until when all of its cluster is read."""
+    by_cluster = np.array([low_watermarks[k] for k in range(len(state.clusters.all))] or [NEVER], dtype=np.int64)
+    upto: I64 = by_cluster[state.lanes["cluster"][rows[:, 0]]]
+    return upto
+
+
+def _log_lanes(state: State, rows: Records) -> I64:
+    """By row, whose first column is the lane that samples fill, the lane that the leader's log fills, or -1."""
+    lanes, which = np.unique(rows[:, 0], return_inverse=True)
+    keys = (state.lane_keys.keys[lanes] & ~SAMPLED).tolist()
+    return np.array([state.lane_keys.find(key) for key in keys], dtype=np.int64)[which]
+
+
+def _are_of_logged_terms(state: State, rows: Records, layout: RecordLayout) -> npt.NDArray[np.bool_]:
+    """By row whether the leader's log tells of that term, or a later one, at a level that shows HWs."""
+    if not len(rows):
+        return np.zeros(0, dtype=np.bool_)
+    terms = LoggedTerms(state).at(_log_lanes(state, rows), rows[:, layout.at.ts])
+    levels, epochs = terms[:, _TERM.at.level], terms[:, _TERM.at.epoch]
+    logged: npt.NDArray[np.bool_] = (levels >= LEAN) & (epochs >= rows[:, layout.at.leader_epoch])
+    return logged
+
+
+def _logged_hws(state: State, lookup: StateTermLookup, rows: Records) -> I64:
+    """The HW by the leader's log when it must have reached a sampled one; unknown if nothing says."""
+    due, at = rows[:, HELD_HWS.at.due], _TERM.at
+    terms = LoggedTerms(state).at(_log_lanes(state, rows), due) if len(rows) else records(_TERM, 0)
+    hws = np.full(len(rows), _UNKNOWN, dtype=np.int64)
+    for k in np.flatnonzero(terms[:, at.epoch] == rows[:, HELD_HWS.at.leader_epoch]).tolist():
+        hw = lookup.timeline.as_of(int(terms[k, at.lane]), int(terms[k, at.start]), int(due[k]))
+        hws[k] = max(terms[k, at.hw] if hw is None else hw, _UNKNOWN)
+    return hws
+
+
+def _are_told(state: State, rows: Records, since: I64, until: I64) -> npt.NDArray[np.bool_]:
+    """By row whether a log of its leader goes on from `since` to `until` without a missing row."""
+    lanes = _log_lanes(state, rows)
+    series = np.flatnonzero(np.isin(state.series["lane"], lanes[lanes >= 0]))
+    names = [state.source_names.all[source] for source in state.series["source"][series].tolist()]
+    sources = list(zip(state.series["lane"][series].tolist(), map(state.sources.known.get, names), strict=True))
+    asked = zip(lanes.tolist(), since.tolist(), until.tolist(), strict=True)
+    return np.array([
+        any(of == lane and source is not None and source.tells(a, b, b + CLOCK_JUMP_US) for of, source in sources)
+        for lane, a, b in asked
+    ], dtype=np.bool_)  # fmt: skip

@@ -36,7 +36,7 @@ from pipelines.replication.batch.read import NO_EVENTS, Batch, number_rows, own_
 from pipelines.replication.batch.replica_hws import with_reported_hws
 from pipelines.replication.batch.run_terms import TermResults, run_terms
 from pipelines.replication.batch.samples import Predicted, apply_samples, record_rounds
-from pipelines.replication.batch.samples_and_logs import check_against_logs
+from pipelines.replication.batch.samples_and_logs import release_hws
 from pipelines.replication.batch.sequencing import gap_limits
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.types import I64
@@ -166,7 +166,7 @@ class Shard:
         race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
         lookup = StateTermLookup(state, rules, before, results, race_window_us, grace_us, predicted)
         if state.has_watcher:
-            check_against_logs(state, rules, results, lookup, state.cluster_low_watermarks(closed))
+            release_hws(state, results, lookup, state.cluster_low_watermarks(closed))
         return results, lookup
 
     def _advance_histories(

@@ -111,7 +111,7 @@ class StateTermLookup:
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
         of_topic = None if topic_id is None else self.state.topic_ids.find(topic_id)
-        if of_topic == -1:
+        if of_topic == -1 or not self.state.sampled:
             return None
         sampled = self.state.sampled.epoch(self.partition, broker_id, epoch, of_topic, as_of)
         return None if sampled is None else TermSummary(*sampled, level=POLLED)

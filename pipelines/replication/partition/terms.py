@@ -117,7 +117,7 @@ class Term(Persisted):
             return TermSummary()
         as_of = max(as_of, self.start_ts)
         summary = lookup.term(self.broker_id, self.start_ts, as_of)
-        if not summary.complete and (sampled := lookup.sampled(self.broker_id, self.epoch, self.topic_id, as_of)):
+        if sampled := lookup.sampled(self.broker_id, self.epoch, self.topic_id, as_of):
             summary = _with_samples(summary, sampled)
         level = summary.level if summary.misread else max(summary.level, self.level)
         if summary.has_gap >= self.has_gap and summary.level >= level:
@@ -131,7 +131,11 @@ class Term(Persisted):
 
 
 def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
-    """What a log shows of a term, which is not all of it, and what was sampled in it."""
+    """What a log shows of a term, and what was sampled in it: of one that lacks no line a HW above all of its own, as
+    after its end."""
+    if summary.complete:
+        above = sampled.hmax is not None and sampled.hmax > max(summary.hmax or 0, summary.witnessed or 0)
+        return replace(summary, witnessed=sampled.hmax) if above else summary
     hws = [hw for hw in (summary.hmax, sampled.hmax) if hw is not None]
     reported = [hw for hw in (summary.reported, sampled.hmax) if hw is not None]
     return replace(

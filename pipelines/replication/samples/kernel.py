@@ -130,10 +130,10 @@ def _enter(store: Store, record: int, broker: int) -> int:
 
 @kernel
 def _free_entries(store: Store, record: int) -> None:
-    """Frees the entries of replicas that are neither assigned nor in an ISR that is still asked for."""
+    """Frees the entries of replicas that are neither assigned nor in an ISR that is still asked for or held."""
     one = get_present(store, record)
     of = one.record[0]
-    kept = (0 if of.isr == NULL else of.isr) | (0 if of.assigned == NULL else of.assigned)
+    kept = of.held | (0 if of.isr == NULL else of.isr) | (0 if of.assigned == NULL else of.assigned)
     for n in range(of.isrs):
         kept |= 0 if one.isrs[n].isr == NULL else one.isrs[n].isr
     for k in range(of.members):

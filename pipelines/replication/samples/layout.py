@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.records import record_layout
 from pipelines.replication.compiled.types import NULL, NULL32
+from pipelines.replication.term.layout import HW_ROWS
 
 KEPT_STEPS = 256
 KEPT_TERMS = 8
@@ -42,11 +43,17 @@ SAMPLED = record_layout(
     terms=0,
     isrs=0,
     hws=0,
+    held=0,
 )
 """A sampled partition. `lane`: of its present leader; `began`: when that was first seen, `seen`: when it answered last;
 `isr`, `assigned`: NULL if not known; `hw` was answered first at `hw_ts`, to `hw_source`; `stalled_since`: since when
 the records below `waits_for` have waited to be committed, by samples from `compared_from` on, which are of one ISR;
-`gone`: its topic is no longer in the metadata. The last five count its records in each of CHILDREN."""
+`gone`: its topic is no longer in the metadata. `members` to `hws` count its records in each of CHILDREN; `held`:
+replicas that rows of HELD_HWS name."""
+
+HELD_HWS = record_layout(**dict(zip(HW_ROWS.names, HW_ROWS.defaults, strict=True)), due=NULL, logged=NULL)
+"""A row of HW_ROWS in a term that the leader's log tells, too. `due`: when the log must have reached it, by its own
+clock; `logged`: the log's HW then, once that is read, -1 if nothing says or nobody asks."""
 
 MEMBERS = record_layout(broker=-1, answers=-1, first=-1, leo=-1, since=-1, out_of_sync=0, fetched=-1)
 """A replica. `answers`: -1 if it was never asked for; `first`: when it was first sampled since its log was cut;

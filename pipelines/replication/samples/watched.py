@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from typing import NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -16,26 +16,16 @@ Round = tuple[int, int]
 """(when a broker had answered a round in full, how far that may be off), microseconds of the watcher's clock."""
 
 
-class Check(NamedTuple):
-    """A HW that was sampled of a leader whose log shows its HWs, too."""
-
-    ts: int
-    error: int
-    leader: int
-    epoch: int
-    hw: int
-
-
 class Watched(Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """By cluster and broker the rounds that were answered in full, and the times at which rounds before were not; by
-    number of a partition the HWs that a log has still to bear out."""
+    """By cluster and broker the rounds that were answered in full, and the times at which rounds before were not."""
 
     rounds: dict[str, dict[int, list[Round]]] = field(default_factory=dict)
     gaps: dict[str, dict[int, list[int]]] = field(default_factory=dict)
-    checks: dict[int, list[Check]] = field(default_factory=dict)
+    checks: dict[int, Any] = field(default_factory=dict)
+    """In states of before only."""
 
     def __bool__(self) -> bool:
-        return bool(self.rounds or self.gaps or self.checks)
+        return bool(self.rounds or self.gaps)
 
     def record_round(self, cluster: str, broker: int, ts: int, error: int) -> None:
         """A broker has answered for every replica that it hosts."""

@@ -19,6 +19,8 @@ from pipelines.replication.partition.first_terms import STARTS, FirstTerms
 from pipelines.replication.samples.layout import SAMPLED, TERMS
 from pipelines.replication.state.state import Names, State
 
+HELD = ("held_hws", "held_changes")
+LANE_ROWS = ("pending_rows", "recent_hws", "earlier_terms", *HELD)
 Chosen = npt.NDArray[np.bool_]
 
 
@@ -124,9 +126,10 @@ def _of(values: I64, numbers: I64) -> I64:
 
 def _add_records(old: State, new: State, of: _Numbers) -> None:
     """The tables of records; their order stays, so that what is sorted stays sorted."""
-    lane_of = {name: getattr(old, name)["lane"] for name in ("pending_rows", "recent_hws", "earlier_terms")}
+    lane_of = {name: getattr(old, name)["lane"] for name in LANE_ROWS}
     lanes = {name: {"lane": of.lanes[lane]} for name, lane in lane_of.items()}
-    lanes["pending_rows"]["topic_id"] = of.topic_ids(old.pending_rows["topic_id"])
+    for name in ("pending_rows", *HELD):
+        lanes[name]["topic_id"] = of.topic_ids(getattr(old, name)["topic_id"])
     _append(old.partitions, new.partitions, of.partitions >= 0, {"topic_id": of.topic_ids(old.partitions["topic_id"])})
     _append(old.series, new.series, of.series >= 0, {
         "partition": of.partitions[old.series["partition"]], "source": _of(old.series["source"], of.sources),
@@ -179,7 +182,6 @@ def _add_by_partition(old: State, new: State, of: _Numbers) -> None:
     new.lost_numbers |= _renumbered(old.lost_numbers, of.series)
     new.ended_terms |= _renumbered_pairs(old.ended_terms, of.lanes)
     new.wrong_clocks |= _renumbered_pairs(old.wrong_clocks, of.partitions)
-    new.watched.checks |= _renumbered(old.watched.checks, of.partitions)
     _add_sampled(old, new, of)
 
 

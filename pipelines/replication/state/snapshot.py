@@ -24,12 +24,23 @@ from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.rules import Rules
 from pipelines.replication.samples import partitions
+from pipelines.replication.samples.layout import HELD_HWS
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.state.state import Names, OrderKey, State
 from pipelines.replication.telemetry.closings import Closings, Held
 from pipelines.replication.telemetry.source import Source
 from pipelines.replication.telemetry.sources import Sources
-from pipelines.replication.term.layout import EARLIER, HW_ROWS, LANES, LINES_READ, PARTITIONS, RECENT, REPLICAS, SERIES
+from pipelines.replication.term.layout import (
+    EARLIER,
+    HW_ROWS,
+    LANES,
+    LINES_READ,
+    PARTITIONS,
+    RECENT,
+    REPLICAS,
+    SERIES,
+    SYNC_ROWS,
+)
 
 MAGIC, VERSION = b"hwmark-state", 8
 
@@ -59,7 +70,11 @@ CLOSINGS, HELD = "closings", ("held_events", "held_runs")
 """The tables of closing rows and of what waits behind them, in the states of lakes that have any."""
 WATCHED = "watched"
 """The table of when brokers answered watchers, in the states of lakes that have any."""
-_KNOWN = frozenset({*RECORDS, _OF_SERIES, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *partitions.TABLES})
+SAMPLES_HELD: dict[str, RecordLayout] = {"held_hws": HELD_HWS, "held_changes": SYNC_ROWS}
+"""Tables of records, likewise, which the first blobs of this version lack."""
+_KNOWN = frozenset(
+    {*RECORDS, _OF_SERIES, *_KEYS, *_OTHERS, CLOSINGS, *HELD, WATCHED, *partitions.TABLES, *SAMPLES_HELD}
+)
 _WAY_OUT = "use the version of hwmark that wrote it, or start silver anew from bronze with `hwmark run --rebuild`"
 _EVENT_FIELDS = PartitionEvent.__struct_fields__
 _TUPLES = tuple(_EVENT_FIELDS.index(name) for name in ("isr", "replicas", "reported_by"))
@@ -83,7 +98,7 @@ def pack(state: State, rules: Rules, bucket: int, buckets: int) -> bytes:
         tables |= zip(HELD, state.held, strict=True)
     if state.watched or state.sampled:
         tables[WATCHED] = pa.table({"json": pa.array([_encoder.encode(state.watched)], pa.string())})
-        tables |= state.sampled.tables()
+        tables |= state.sampled.tables() | {name: getattr(state, name).table() for name in SAMPLES_HELD}
     sink = pa.BufferOutputStream()
     sink.write(MAGIC + VERSION.to_bytes(2, "little"))
     for name, table in tables.items():
@@ -239,6 +254,8 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         state.watched = _watched.decode(tables[WATCHED]["json"][0].as_py())
         try:
             state.sampled = partitions.SampledPartitions.from_tables(tables)
+            for name in SAMPLES_HELD.keys() & tables.keys():
+                setattr(state, name, Arrays.from_table(SAMPLES_HELD[name], tables[name]))
         except ValueError as error:
             raise ValueError(f"state {partitions.TABLES[0]}: {error}: {_WAY_OUT}") from error
     return state

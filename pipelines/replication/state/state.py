@@ -21,9 +21,11 @@ from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
 from pipelines.replication.partition.first_terms import FirstTerms
 from pipelines.replication.partition.history import PartitionHistory
+from pipelines.replication.samples.layout import HELD_HWS
 from pipelines.replication.samples.partitions import SampledPartitions
 from pipelines.replication.samples.watched import Watched
 from pipelines.replication.telemetry.closings import NOTHING_HELD, Closings, Held
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
 from pipelines.replication.telemetry.sources import Sources
 from pipelines.replication.term.layout import (
     EARLIER,
@@ -35,6 +37,7 @@ from pipelines.replication.term.layout import (
     REPLICAS,
     SERIES,
     SLOTS,
+    SYNC_ROWS,
 )
 from schemas import replication_events
 from schemas.replication_events import WATCHER
@@ -49,6 +52,8 @@ KEPT_TERMS = 1024
 """The most ended terms that are kept without a look at their age."""
 ENDED_TERM_GRACES, GAP_GRACES = 6, 60
 """For how many graces ended terms and the times of gaps are kept behind the low watermark."""
+HELD_US = 4 * CLOCK_JUMP_US
+"""For how long what samples show is held at most, and more, where the grace is shorter than seconds."""
 PENDING_STARTS = pa.schema([("number", pa.int64()), ("clock", pa.int64()), *replication_events.ARROW])
 """A leader's start by the number of its partition; `clock` is its time in the canonical order."""
 
@@ -150,6 +155,10 @@ class State:
     """When brokers answered watchers."""
     sampled: SampledPartitions = field(default_factory=SampledPartitions)
     """What watchers have sampled; what they see leading has lanes of its own, see `sampled_lanes`."""
+    held_hws: Arrays = field(default_factory=lambda: Arrays(HELD_HWS))
+    """HW rows of samples until it is known whether the leader's log tells of that time."""
+    held_changes: Arrays = field(default_factory=lambda: Arrays(SYNC_ROWS))
+    """Likewise what samples show of replicas in and out of sync."""
     _watchers: list[bool] = field(default_factory=list, repr=False)
     _watched_series: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_), repr=False)
 
@@ -209,7 +218,7 @@ class State:
             return
         oldest = int(asked_from.min()) - GAP_GRACES * grace_us
         for source in self.sources.known.values():
-            source.forget(oldest)
+            source.forget(oldest - HELD_US)
         for known, last in ((self.gap_times, self.last_gaps), (self.misread_times, self.last_misreads)):
             for broker in [broker for broker, times in known.items() if times[0] <= oldest]:
                 times = known.pop(broker)

@@ -112,27 +112,31 @@ def test_a_copy_that_comes_after_resharding_is_still_recognised():
 
 
 @pytest.mark.parametrize("buckets", [[1, 3], [4, 1], [2, 3, 5, 1]])
-def test_samples_of_a_watcher_are_moved(buckets):
-    """A loss, a replica out of sync and an ISR change in each of four partitions, met over six batches."""
-    rows = sorted(watched_story(), key=lambda row: row["ts"])
+@pytest.mark.parametrize("logs", [0, 1])
+def test_samples_of_a_watcher_are_moved(buckets, logs):
+    """A loss, a replica out of sync and an ISR change in each of four partitions, met over six batches; where a log
+    of the leader ends at 2 s, HWs are held meanwhile."""
+    rows = sorted(watched_story(logs), key=lambda row: row["ts"])
     parts = [rows[len(rows) * number // 6 : len(rows) * (number + 1) // 6] for number in range(6)]
     whole = comparable(replay(events_of(rows), RULES))
     assert all(whole[name] for name in ("partition_hw", "replica_sync", "isr_changes", "hw_regressions"))
     assert differences(whole, run_with(parts, buckets)) == {}
 
 
-def watched_story():
+def watched_story(logs):
     """Rows of a watcher: the leader stops at 5 s; a broker with fewer records takes over, and its follower hangs."""
     one, two, three = cluster()
     one.config(0, lag_max_ms=2000)
-    for _ in each_partition(4, one, two, three):
+    log = Source()
+    for _ in each_partition(4, log, one, two, three):
+        log.leader(0, 0, 40, 40, [1, 2, 3]).append(500, 100).fetch(600, 2, 90, 100).fetch(600, 3, 90, 100).hw(600, 90)
         one.seen(0, 1, 0).began(900, 0, 40).leads(1000, 0, 100, 90).leads(4000, 0, 170, 150)
         two.follows(1000, 100).began(9100, 1, 140, isr=[2]).leads(9100, 1, 160, 155, isr=[2])
         two.leads(20_000, 1, 400, 390, isr=[2, 3]).seen(20_500, 2, 1, isr=[2, 3]).leads(31_000, 1, 500, 390, isr=[2, 3])
         three.follows(1000, 100).follows(4000, 170).seen(9000, 2, 1, isr=[2]).follows(19_000, 390, log_epoch=1)
     one.round(*range(1000, 5001, 1000))
     rounds(50_000, two, three)
-    return in_time(one, two, three)
+    return in_time(one, two, three, *[log.progress(2000)][:logs])
 
 
 def in_partition(partition):
@@ -153,7 +157,7 @@ MOVED = {
     "queued_events", "ended_terms", "histories", "encoded_histories", "due", "lost_numbers", "gap_times",
     "misread_times", "last_gaps", "last_misreads",
     "reported_losses", "assignments", "pending_starts", "first_terms", "watched",
-    "sampled", "closings", "held",
+    "sampled", "held_hws", "held_changes", "closings", "held",
 }  # fmt: skip
 NUMBERS = {"partition", "topic", "cluster", "home", "topic_id", "source", "lane", "series", "key"}
 """Columns of records that hold numbers of the state; hashes are none."""
@@ -162,7 +166,8 @@ NUMBERS = {"partition", "topic", "cluster", "home", "topic_id", "source", "lane"
 def test_whatever_a_state_has_is_moved():
     """A field or column that is new here is one that `state/shard.py` has to move, too, with its number made anew."""
     assert {field.name for field in fields(State) if not field.name.startswith("_")} == MOVED
-    numbered = {name: NUMBERS & set(layout.names) for name, layout in snapshot.RECORDS.items()}
+    layouts = snapshot.RECORDS | snapshot.SAMPLES_HELD
+    numbered = {name: NUMBERS & set(layout.names) for name, layout in layouts.items()}
     assert {name: sorted(columns) for name, columns in numbered.items() if columns} == {
         "series": ["lane", "partition", "source"],
         "partitions": ["topic_id"],
@@ -175,4 +180,6 @@ def test_whatever_a_state_has_is_moved():
         "requested_epochs": ["key", "series", "topic_id"],
         "clock_offsets": ["key"],
         "lines_read": ["key", "partition", "source"],
+        "held_hws": ["lane", "topic_id"],
+        "held_changes": ["lane", "topic_id"],
     }

@@ -3,7 +3,7 @@
 import pytest
 
 from pipelines.replication import Facts, Reconstructor, replay
-from tests.unit.replication.bronze import Source, events_of, last_rows, values_of
+from tests.unit.replication.bronze import BASE_MS, Source, events_of, last_rows, values_of
 from tests.unit.replication.watching import Watched, cluster, in_time, rounds
 
 HWS = ("ms", "kind", "hw", "agreement", "level")
@@ -52,6 +52,51 @@ def test_where_the_log_shows_no_hw_samples_do():
     source = Source(level=0).leader(0, 0, 0, 0, [1, 2, 3]).progress(60_000)
     rows = values_of(facts_of(source, *watched()).partition_hw, "hw", "level", kind="advance")
     assert rows == [(100, 1), (200, 1)]
+
+
+def ends_at(ms: int) -> Source:
+    """The log, of which nothing is read from then on."""
+    source = log()
+    source.rows = [row for row in source.rows if row["ts"] < (BASE_MS + ms) * 1000]
+    return source
+
+
+@pytest.mark.parametrize("parts", [1, 5])
+def test_what_is_sampled_after_the_log_ends_is_not_lost(parts):
+    """Within the minute after the last row, too, in which the log may be silent only."""
+    (one, *others), source = watched(), ends_at(8000)
+    rounds(200_000, one.leads(30_000, 0, 700, 700, [1, 2]), *others, since=61_000)
+    rows = sorted(in_time(source, one, *others), key=lambda row: row["ts"])
+    machine, found = Reconstructor(), []
+    for k in range(parts):
+        found.append(machine.update(events_of(rows[len(rows) * k // parts : len(rows) * (k + 1) // parts])))
+        machine = Reconstructor.restore(machine.snapshot())
+    assert machine.state.held_hws.count == machine.state.held_changes.count == 0
+    hws = values_of(Facts.concat(found).partition_hw, "ms", "kind", "hw", level=1)
+    assert hws == [(30_000, "advance", 700)]
+
+
+def test_a_loss_of_what_was_sampled_after_the_log_ended_is_found():
+    """The log of level 3 lacked nothing up to there, and its own HW alone counted."""
+    leading, other = Source(), Source("broker-2/replication.log")
+    leading.leader(0, 0, 0, 0, [1, 2]).append(1000, 100).fetch(1010, 2, 100, 100).hw(1010, 100).progress(2000)
+    other.progress(2000).leader(9000, 1, 140, 140, [2]).progress(60_000)
+    one = Watched(1).seen(500, 1, 0, isr=[1, 2]).began(600, 0, 0).leads(4000, 0, 160, 150, isr=[1, 2])
+    rounds(60_000, one, since=5000)
+    (row,) = last_rows(facts_of(leading, other, one).hw_regressions, "regression_id")
+    assert (row["class"], row["proof"], row["lost_from"], row["lost_to"]) == ("committed_loss", "bounded", 140, 150)
+
+
+def test_a_log_that_ends_before_it_must_have_reached_a_sampled_hw_does_not_disagree():
+    (one, *others), source = watched(), ends_at(30_000)
+    rows = values_of(facts_of(source, one.leads(29_000, 0, 700, 700, [1, 2]), *others).partition_hw, *HWS, level=1)
+    assert rows == [(29_000, "advance", 700, "only_witness", 1)]
+
+
+def test_a_sample_whose_time_nobody_knows_to_the_minute_contradicts_no_log():
+    (one, *others), source = watched(), log()
+    one.leads(20_000, 0, 700, 700, [1, 2], error=1e9)
+    assert values_of(facts_of(source, one, *others).partition_hw, *HWS, level=1) == []
 
 
 @pytest.mark.parametrize("behind_ms", [0, 300, 3000, -3000])
