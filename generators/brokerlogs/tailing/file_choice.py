@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.brokerlogs.discovery.codecs import plain_name
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 _NOWHERE = (-1, -1)
 """Stands for the file that held the line told last, once that file has other content."""
+_TICK_NS = 2_000_000_000
+"""Files that are written within this may have equal times: two seconds on FAT, milliseconds on others."""
 GONE_KEPT = 256
 """Files that are no more of which a position still has how far they were read."""
 
@@ -44,6 +47,8 @@ class FileChoice:
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
         self.located = self.blocked = self._has_rest = False
+        self._settled = set[tuple[Identity, int, int]]()
+        """Files, by size and time, that were looked into once nothing could be written at that time any more."""
         self.begun = position.begun if position and only is not None else 0
         """How many of `only` were begun, or are gone."""
         self._emptied: Identity | None = None
@@ -138,7 +143,7 @@ class FileChoice:
         if not self.located and self._has_rest:
             self.end, self._has_rest = _NOWHERE, False
             return True
-        if self._next_only() is None or any(map(self._still_is_next_only, entries)):
+        if self.next_only() is None or any(map(self._still_is_next_only, entries)):
             return False
         self.begun += 1
         return True
@@ -159,17 +164,17 @@ class FileChoice:
 
     def begin(self, key: Identity) -> None:
         """Note that lines of this file were told, or that it has none to tell."""
-        self.begun += key == self._next_only()
+        only = self.next_only()
+        self.begun += only is not None and key == only[:2]
 
-    def _next_only(self) -> Identity | None:
-        return self._only[self.begun][:2] if self._only and self.begun < len(self._only) else None
+    def next_only(self) -> Older | None:
+        """The place in the next of `only` where that begins; None where all were begun."""
+        return self._only[self.begun] if self._only and self.begun < len(self._only) else None
 
     def _still_is_next_only(self, entry: Entry) -> bool:
         """Whether this is the next of `only`: its end is read, as another file may have its inode."""
-        if self._only is None or entry.key != self._next_only():
-            return False
-        seen = self._only[self.begun].seen
-        return seen is None or holds(entry.path, seen)
+        only = self.next_only()
+        return only is not None and entry.key == only[:2] and (only.seen is None or holds(entry, only.seen))
 
     def _is_there(self, entries: Sequence[Entry], file: OpenFile | None) -> bool:
         """Whether the file with the line told last still has what was read of it."""
@@ -180,7 +185,7 @@ class FileChoice:
             file.entry = entry
             return True
         seen = self.seen.get(entry.key)
-        if self.failures.waits(entry.key) or (seen and holds(entry.path, seen)):
+        if self.failures.waits(entry.key) or (seen and holds(entry, seen)):
             return True
         self.forget(entry.key)
         self.end = _NOWHERE
@@ -221,9 +226,21 @@ class FileChoice:
 
     def _is_unknown(self, entry: Entry) -> bool:
         examined = self.examined.get(entry.key)
-        if examined and (self._only is not None or is_whole(entry, examined.seen)):
+        if examined and (self._only is not None or self._was_read(entry, examined.seen)):
             return False
-        return not is_whole(entry, self.seen.get(entry.key))
+        return not self._was_read(entry, self.seen.get(entry.key))
+
+    def _was_read(self, entry: Entry, seen: Seen | None) -> bool:
+        """Whether a file was read to the end that it has: it may have been written again at the same time."""
+        if seen is None or not is_whole(entry, seen):
+            return False
+        stamp = entry.key, entry.size, entry.mtime_ns
+        if stamp not in self._settled:
+            if not holds(entry, seen):
+                return False
+            if time_ns() - entry.mtime_ns > _TICK_NS:
+                self._settled.add(stamp)
+        return True
 
     def publish(self, entries: Sequence[Entry]) -> None:
         """The end of what was told is found: unknown lines of files before it are older."""

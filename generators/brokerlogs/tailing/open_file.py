@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 from generators.brokerlogs.discovery.log_file import LogBytes
@@ -23,7 +22,10 @@ _MARK = b"\xef\xbb\xbf"
 
 class Seen(NamedTuple):
     """Bytes read of a file, its size and time then (-1 where there was more), a digest of what is before, and what is
-    wrong with the rest."""
+    wrong with the rest.
+
+    The digest is of the bytes before `offset`; of a compressed file, of its last ones.
+    """
 
     offset: int
     size: int
@@ -35,7 +37,8 @@ class Seen(NamedTuple):
 class OpenFile:
     """A file from the line at `offset` on.
 
-    `limits` is how much was told when it was opened, `run` what the piece before the next one ended with. Lines of an
+    `limits` is how much was told when it was opened, `run` what the piece before the next one ended with; if it no more
+    has what was seen of it `before`, `is_as_before` is False. Lines of an
     `older` file that were never told lie before those told last; they begin at the bytes `never_told`.
     """
 
@@ -46,10 +49,12 @@ class OpenFile:
         *,
         older: bool = False,
         limits: list[tuple[Stretch, int]] | None = None,
+        before: Seen | None = None,
         stop: Callable[[], bool] = lambda: False,
     ) -> None:
         self.entry, self.offset, self.older, self.limits = entry, offset, older, limits or []
         self.bytes = LogBytes(entry.path, offset, stop)
+        self.is_as_before = before is None or _holds(self.bytes, before)
         self.begins = offset == 0
         self.run: Run | None = None
         self.goes_on = False
@@ -65,12 +70,10 @@ class OpenFile:
         self._rest, self._endless = b"", 0
         self._leading = offset == 0
         """Whether only zeros were read, which a writer leaves that did not notice that its file was truncated."""
-        self._tail = self._tail_before = b"" if self.bytes.is_compressed else self.bytes.before(offset, TAIL)
-
-    def is_listed_as(self, entry: Entry) -> bool:
-        """Whether it is the file that was listed: another one may have taken its name."""
-        stat = self.bytes.stat()
-        return stat is not None and (stat.st_dev, stat.st_ino) == entry.key
+        self._packed = self.bytes.stat() if self.bytes.is_compressed else None
+        """The compressed file as it was opened: what is written to it since is not read."""
+        begin = self._packed.st_size if self._packed else offset
+        self._tail = self._tail_before = self.bytes.before(begin, TAIL)
 
     @property
     def torn(self) -> int:
@@ -83,7 +86,7 @@ class OpenFile:
             length = len(data)
             data = data.lstrip(b"\0").removeprefix(_MARK)
             self.offset, self._leading = self.offset + length - len(data), not data
-            self._tail = b"" if self.bytes.is_compressed else self.bytes.before(self.offset, TAIL)
+            self._tail = self._tail if self._packed else self.bytes.before(self.offset, TAIL)
         data = self._rest + data
         end = data.rfind(b"\n") + 1 or (len(data) if len(data) > LONGEST else 0)
         self._rest = data[end:]
@@ -98,8 +101,7 @@ class OpenFile:
     def put_back(self, lines: bytes) -> None:
         """Give these again, the last ones given, with those that follow."""
         self.offset -= len(lines)
-        self._tail_before = self._tail_before[: len(self._tail_before) - len(lines)]
-        self._tail = self._tail_before[-TAIL:]
+        self._tail = self._tail_before = self._tail_at(len(lines))
         self._rest = lines + self._rest
 
     def torn_line(self) -> bytes:
@@ -129,50 +131,63 @@ class OpenFile:
 
     def _advance(self, lines: bytes) -> bytes:
         self.offset += len(lines)
-        self._tail_before = self._tail + lines
-        self._tail = self._tail_before[-TAIL:]
+        if not self._packed:
+            self._tail_before = self._tail + lines
+            self._tail = self._tail_before[-TAIL:]
         if lines and not lines.endswith(b"\n"):
             self._endless += len(lines)
         return lines
 
+    def _tail_at(self, back: int) -> bytes:
+        """The bytes before the last ones of those just given."""
+        return self._tail if self._packed else self._tail_before[: len(self._tail_before) - back][-TAIL:]
+
     def is_intact(self, fresh: int) -> bool:
         """Whether it still has what was read from it, `fresh` bytes just now: not truncated, not overwritten."""
         stat = self.bytes.stat()
-        if self.bytes.is_compressed or stat is None:
+        if self._packed or stat is None:
             return True
         end = self.offset + len(self._rest)
-        return end + fresh <= stat.st_size and self.bytes.before(self.offset, TAIL) == self._tail
+        return end + fresh <= stat.st_size and self.bytes.before(end, TAIL) == (self._tail + self._rest)[-TAIL:]
+
+    def is_packed_anew(self) -> bool:
+        """Whether a compressed file is another one than when it was opened."""
+        if (then := self._packed) is None or (stat := self.bytes.stat()) is None:
+            return False
+        is_same = (stat.st_size, stat.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
+        return not is_same or self.bytes.before(stat.st_size, TAIL) != self._tail
 
     def is_at_end(self) -> bool:
         """Whether no byte of a plain file follows those given, now."""
         stat = self.bytes.stat()
-        return not self.bytes.is_compressed and stat is not None and self.offset + len(self._rest) >= stat.st_size
+        return not self._packed and stat is not None and self.offset + len(self._rest) >= stat.st_size
 
-    def bytes_read(self, back: int = 0) -> Seen:
-        """Return the bytes read of it so far, without the last ones of those just given."""
-        stat = self.bytes.stat()
+    def bytes_read(self, back: int = 0, *, ended: bool = False) -> Seen:
+        """Return the bytes read of it so far, without the last ones of those just given; `ended` at its end."""
+        stat = self._packed or self.bytes.stat()
         if stat is None:
             return Seen(self.offset, -1, -1, "")
-        ended = not back and self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
-        mtime_ns = stat.st_mtime_ns if ended and not self.bytes.is_compressed else -1
-        tail = self._tail_before[: len(self._tail_before) - back][-TAIL:]
-        return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(tail))
-
-    def seen_whole(self) -> Seen:
-        """Return the bytes read of it, once its end was seen."""
-        stat = self.bytes.stat()
-        return self.bytes_read()._replace(mtime_ns=stat.st_mtime_ns if stat else -1, damage=self.bytes.damage or "")
+        is_read = not back and self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
+        mtime_ns = stat.st_mtime_ns if (ended if self._packed else is_read) else -1
+        damage = self.bytes.damage if ended else None
+        return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(self._tail_at(back)), damage or "")
 
 
-def holds(path: Path, seen: Seen) -> bool:
-    """Whether a file has now what was seen of it, or cannot be looked into; a listing may be older than both."""
-    data = LogBytes(path)
+def is_under_its_name(data: LogBytes, entry: Entry) -> bool:
+    """Whether this is the file that was listed: another one may have taken its name."""
     stat = data.stat()
-    if data.error or stat is None:
-        return True
-    if data.is_compressed:
-        return (stat.st_size, stat.st_mtime_ns) == (seen.size, seen.mtime_ns)
-    return stat.st_size >= seen.offset and _digest(data.before(seen.offset, TAIL)) == seen.tail
+    return stat is not None and (stat.st_dev, stat.st_ino) == entry.key
+
+
+def holds(entry: Entry, seen: Seen) -> bool:
+    """Whether a file has now what was seen of it; also True where it has another name by now, or cannot be opened."""
+    data = LogBytes(entry.path)
+    return not is_under_its_name(data, entry) or _holds(data, seen)
+
+
+def _holds(data: LogBytes, seen: Seen) -> bool:
+    stat, end = data.stat(), seen.size if data.is_compressed else seen.offset
+    return stat is not None and stat.st_size >= end and _digest(data.before(end, TAIL)) == seen.tail
 
 
 def is_whole(entry: Entry, seen: Seen | None) -> bool:

@@ -8,7 +8,7 @@ from generators.brokerlogs.discovery.log_series import Entry, Series
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
 from generators.brokerlogs.tailing.file_choice import FileChoice
-from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds
+from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_under_its_name
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.seams import place
 from generators.brokerlogs.tailing.told_lines import (
@@ -89,7 +89,7 @@ class SeriesReader:
     def follows(self, entry: Entry) -> bool:
         """Whether this reader follows a file, or will once it has listed the files."""
         seen = self._files.seen.get(entry.key) if entry.key == self._files.end else None
-        return seen is not None and (self._files.located or holds(entry.path, seen))
+        return seen is not None and (self._files.located or holds(entry, seen))
 
     def take_unread(self) -> list[str]:
         """Why files are left for later, each once."""
@@ -142,7 +142,7 @@ class SeriesReader:
                 if lines := self._lines.take(file, file.last_lines(), ended=True):
                     return lines
                 self._on_end(file)
-                if file.older and self._only is None:
+                if (file.older and self._only is None) or file.is_packed_anew():
                     self._file = None
                 break
             elif lines := self._lines.take(file, file.whole_lines(data), ended=file.is_at_end()):
@@ -151,7 +151,7 @@ class SeriesReader:
 
     def _on_end(self, file: OpenFile) -> None:
         """The end of a file was seen."""
-        key, seen, run, files = file.entry.key, file.seen_whole(), file.run, self._files
+        key, seen, run, files = file.entry.key, file.bytes_read(ended=True), file.run, self._files
         if not file.bytes.damage:
             files.failures.end(key)
         elif not files.failures.is_told(key):
@@ -217,37 +217,51 @@ class SeriesReader:
         return False
 
     def _enter(self, entry: Entry, entries: Sequence[Entry], limit: int, *, older: bool, listed: bool = True) -> bool:
-        """Open a file, once all of the one before is read; True. Not `listed` just now, another may have its name."""
-        file, end = self._file, self._files.end
-        if file and not older and file.entry.key == end != entry.key:
-            self._pending = file.bytes.read(limit)  # lines may have been written before the rotation
-            if self._pending:
+        """Open a file, once all of the one before is read; True. It is not another one that has its name by now.
+
+        If it was not `listed` just now, that is no failure.
+        """
+        file, files, end = self._file, self._files, self._files.end
+        left = file if file and not older and file.entry.key == end != entry.key else None
+        if left:
+            self._pending = left.bytes.read(limit)  # lines may have been written before the rotation
+            if self._pending or left.bytes.error:
                 return True
-            self._lines.torn = b"" if file.bytes.damage else file.torn_line()
-        before = next((one for one in entries if one.key == end), entry)
-        self._lines.enter(before, entry, entries, older=older)
-        seen = self._files.seen.get(entry.key) if entry.key == end and not older else None
-        offset, limits = seen.offset if seen else 0, self.told.limits()
+        opened = self._open(entry, older=older)
+        if opened.bytes.error:
+            files.failures.add(entry.key, opened.bytes.error)
+        elif not is_under_its_name(opened.bytes, entry):
+            self.series.listing.forget()
+            if listed:
+                files.failures.add(entry.key, f"{place(entry)} is another file whenever it is opened")
+        elif opened.is_as_before:
+            if left:
+                self._lines.torn = b"" if left.bytes.damage else left.torn_line()
+            before = next((one for one in entries if one.key == end), entry)
+            self._lines.enter(before, entry, entries, older=older)
+            self._file = opened
+        return True
+
+    def _open(self, entry: Entry, *, older: bool) -> OpenFile:
+        """A file from the first byte that is not known."""
+        files, limits = self._files, self.told.limits()
+        seen = before = files.seen.get(entry.key) if entry.key == files.end and not older else None
+        offset, run = seen.offset if seen else 0, None
         if seen and seen.mtime_ns < 0 and self.mine.starts:  # its rest may have been told by another file
             limits = [(one, self.mine.starts[-1] if one is self.mine else end) for one, end in limits]
         elif seen:
             limits = []
-        if self._only and end is None:
-            offset = next((only.begin for only in self._only if only[:2] == entry.key), 0)
-        known = self._known.pop(entry.key, None) if limits and not (seen or self._only) else None
-        if known and not holds(entry.path, known[0]):
-            known = None
-        opened = OpenFile(entry, known[0].offset if known else offset, older=older, limits=limits, stop=self._stop)
-        opened.run = known[1] if known else None
+        elif self._only:
+            only = files.next_only() if files.end is None else None
+            offset, before = (only.begin, only.seen) if only else (0, None)
+        elif limits and entry.key in self._known:
+            before, run = self._known.pop(entry.key)
+            offset = before.offset
+        opened = OpenFile(entry, offset, older=older, limits=limits, before=before, stop=self._stop)
+        opened.run = run
         if seen:
-            opened.never_told, opened.holds_end = [*self._files.untold], True
-        if not listed and not opened.is_listed_as(entry):
-            self.series.listing.forget()
-            return True
-        self._file = None if opened.bytes.error else opened
-        if opened.bytes.error:
-            self._files.failures.add(entry.key, opened.bytes.error)
-        return True
+            opened.never_told, opened.holds_end = [*files.untold], True
+        return opened
 
     def _on_lost_end(self, entries: Sequence[Entry], limit: int) -> bool:
         """The lines told last are in no file: read on where the numbers of the lines do. Raises PositionLost."""

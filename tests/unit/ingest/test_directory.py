@@ -12,6 +12,7 @@ from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from time import time_ns
 from unittest.mock import patch
 
 import pytest
@@ -30,6 +31,15 @@ MOST_OPENED = 20_000
 """Files that one poll may open: an endless one fails, and does not hang."""
 MOST_READERS = 100
 T0 = 1_700_000_000_000
+MEANWHILE = [
+    ("write",),
+    ("move",),
+    ("move", "write"),
+    ("copy", "write"),
+    ("move", "write", "copy", "write"),
+    ("replace",),
+]
+"""What happens between two looks of the reader."""
 _OPEN, _READ = os.open, os.read
 _NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
 
@@ -62,13 +72,15 @@ class Directory(RuleBasedStateMachine):
         """Lines of files that were deleted before they were opened: nothing could show them."""
         self.now = 0.0
         """The clock by which a listing of a folder is used for a second, if the folder had rested before."""
+        self.is_coarse = False
+        self.meanwhile: tuple[int, tuple[str, ...]] | None = None
         self._offer("here")
         self._start([])
 
-    @initialize(rising=st.booleans())
-    def begin(self, rising: bool) -> None:
-        """The newest rotated file has the least number, or the greatest."""
-        self.rising = rising
+    @initialize(rising=st.booleans(), coarse=st.booleans())
+    def begin(self, rising: bool, *, coarse: bool = False) -> None:
+        """The newest rotated file has the least number, or the greatest; times of files may be of two seconds."""
+        self.rising, self.is_coarse = rising, coarse
 
     # -- the reader
 
@@ -88,12 +100,43 @@ class Directory(RuleBasedStateMachine):
     def poll(self, limit: int, reads: int, *, short: bool = False) -> None:
         """Read; `short`: the system gives less than there is, as FUSE may."""
         self.opened = 0
+        self._set_times()
         clock = patch("generators.brokerlogs.discovery.listing.time", lambda: self.now)
+        ticks = patch("generators.brokerlogs.tailing.file_choice.time_ns", self._time_ns)
         some = patch("os.read", lambda file, length: _READ(file, min(length, 40)))
-        with patch("os.open", self._open), clock, some if short else nullcontext():
+        with patch("os.open", self._open), clock, ticks, some if short else nullcontext():
             self._poll(limit, reads)
 
+    @rule(limit=st.sampled_from([50, 1 << 20]), at=st.integers(0, 12), steps=st.sampled_from(MEANWHILE))
+    def poll_while(self, limit: int, at: int, steps: tuple[str, ...]) -> None:
+        """Something happens as the reader is about to open a file."""
+        self.meanwhile = at, steps
+        self.poll(limit, 1000)
+        self.meanwhile = None
+
+    def _happen(self, step: str) -> None:
+        if step == "write":
+            self.write(4, 0)
+        elif step == "replace":
+            self.replace_live()
+        elif self._whole():
+            self._rotate(truncate=step == "copy")
+
+    def _time_ns(self) -> int:
+        return int(self.now * 1e9) + (0 if self.is_coarse else time_ns())
+
+    def _set_times(self) -> None:
+        """Files that were written have the time of a coarse clock."""
+        for path in self._files() if self.is_coarse else ():
+            if path.stat().st_mtime > 1e9:
+                os.utime(path, (self.now // 2 * 2, self.now // 2 * 2))
+
     def _open(self, path: Path, *args, **kwargs) -> int:
+        if self.meanwhile and self.meanwhile[0] == self.opened:
+            steps, self.meanwhile = self.meanwhile[1], None
+            for step in steps:
+                self._happen(step)
+            self._set_times()
         self.opened += 1
         assert self.opened < MOST_OPENED
         if self.forbidden and os.stat(path).st_ino in self.forbidden:
@@ -201,6 +244,9 @@ class Directory(RuleBasedStateMachine):
     @precondition(_whole)
     @rule(truncate=st.booleans())
     def rotate(self, truncate: bool) -> None:
+        self._rotate(truncate=truncate)
+
+    def _rotate(self, *, truncate: bool) -> None:
         def move(k: int, to: int) -> None:
             for suffix in ("", ".gz"):
                 path = self.folder / f"{LIVE}.{k}{suffix}"
@@ -223,7 +269,7 @@ class Directory(RuleBasedStateMachine):
             os.truncate(self.live, 0)
         else:
             self.live.rename(newest)
-            self.live.touch()
+            self.live.write_bytes(b"")
 
     @precondition(lambda self: not self.live.stat().st_size)
     @rule(zeros=st.integers(1, 500))
