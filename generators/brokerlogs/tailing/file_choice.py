@@ -202,14 +202,12 @@ class FileChoice:
             seen = self.seen[end.key]
             is_open = file is not None and file.entry.key == end.key
             torn = seen.offset < end.size and plain_name(end.path.name) == end.path.name
-            has_more = end in given and (torn or end.live or not is_whole(end, seen))
+            readers = self.older_readers if self._only is None else []
+            taken = {entry.key for entry in (entries if readers else ()) if any(one.follows(entry) for one in readers)}
+            has_more = end in given and (torn or end.live or not is_whole(end, seen)) and end.key not in taken
             if not is_open and (has_more or self.untold):
                 yield end, False
             if self._only is None and self.older_are_told():  # a file after it may have the rest of what they read
-                readers = self.older_readers
-                taken = {
-                    entry.key for entry in (entries if readers else ()) if any(one.follows(entry) for one in readers)
-                }
                 free = {entry.key for entry in given} - taken
                 yield from (
                     (entry, False) for entry in entries[at + 1 :] if entry.key in free and self._is_unknown(entry)

@@ -171,9 +171,10 @@ class SeriesReader:
         if holds_end:
             files.end = key
         goes_on = file.never_told or (run and run.stretch is not self.mine)  # with lines that others tell
-        if self._only is not None and key == files.end and goes_on:
-            files.leave_end()
+        if key == files.end and goes_on:
             self._file = None
+            if self._only is not None:
+                files.leave_end()
         is_asked_for = (file.entry.offered or holds_end) and self._only is None
         if file.never_told and is_asked_for:
             files.examined[key] = Examined(seen, tuple(file.never_told), file.first_number, file.ends_untold)

@@ -124,6 +124,13 @@ def _excerpt(one: Directory) -> None:
             [_write(1), Directory.mirror, _rotate, _delete, _write(1), _rotate],
             id="a mirror has the log as it was before the last rotated file, and the live file is empty",
         ),
+        pytest.param(
+            [
+                *(_write(5), _call("both"), Directory.mirror, _poll(300, 1000), _write(2), _poll(1 << 20, 3)),
+                *(Directory.replace_live, _poll(300, 1), _write(1)),
+            ],
+            id="a log is replaced that ends with the last lines of a reader of older ones",
+        ),
     ],
 )
 def test_lines_are_told_once(steps: Steps) -> None:
