@@ -101,8 +101,8 @@ test-months: $(READY) ## a lake that lives through two months, day by day; a qua
 test-model: $(READY) ## the rules against a model of one partition, in a million histories; MODEL=--histories=20000
 	@$(BIN)/python -m tests.model.campaign $(MODEL)
 
-test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; ten minutes on two cores
-	@HWMARK_HISTORIES=2000 $(BIN)/pytest --all -n 2 tests/unit/alerting/test_histories.py \
+test-histories: $(READY) ## 2,000 histories of what alerts tell, looked at in any way; ten minutes on two cores; SEED=
+	@HWMARK_HISTORIES=2000 SEED=$${SEED:-$$(date +%Y%m%d)0000} $(BIN)/pytest --all -n 2 tests/unit/alerting/test_histories.py \
 	  tests/unit/alerting/test_simulated_histories.py
 
 test-properties: $(READY) ## 10,000 drawn lakes, each cut and ordered anew, against one batch of it; a quarter of an hour on two cores; SEED=

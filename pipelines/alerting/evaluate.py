@@ -25,14 +25,14 @@ from pipelines.alerting.outbox import Note, forget, keep_names, latest, news, no
 from pipelines.alerting.reading import MADE_ANEW, Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
-from pipelines.alerting.state import LABELLED, AlertState
+from pipelines.alerting.state import LABELLED, AlertState, to_arrow
 from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import Held, hold
 from pipelines.verdict import words
-from schemas import incidents
+from schemas import alerts, incidents
 
 _log = logging.getLogger("hwmark.alerting")
 RESTORED_S = 60
@@ -91,10 +91,13 @@ def evaluate_all(
             step, stored = Step(), []
         found = decide(read(place, rules, step, now, interval_s), rules, stored, step, now)
         held.check()
-        if write:
-            take_step(place, found.step, found.new)
+        if write and found.new:
+            place.append(alerts.TABLE, to_arrow(found.new))
             held.check()
         told = _incidents(place, found.stored + found.new, now, write=write)
+        if write:
+            held.check()
+            take_step(place, found.step)
     _log.debug("%d alerts: %d new states", len(found.present), len(found.new))
     return found, *told
 
@@ -178,14 +181,16 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         at = looked_at.get((state.rule, cluster))
         return cluster not in told_of if at is None else microseconds(state.last_ts) <= at
 
-    noted = pc.max(seen.handled["written_at"]).as_py()
-    new = stamp(news(present, stored, was_over), stored, now, noted)
+    noted = pc.max(seen.handled["written_at"]).as_py()  # a note ends only rows that were written before it
+    new = stamp(news(present, stored, was_over), stored, now, noted, before.written_at)
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
     for key in (rules.key(name) for name in rules.settings if name in judged):
         earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}
         clocks[key] = {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}
     carried = [*carried_states(found), *(row for row in before.carried if row["rule"] not in judged)]
-    return Assessment(stored, present, new, replace(seen.after, carried=carried, clocks=clocks, waits=waits(each)))
+    written_at = new[0].written_at if new else before.written_at
+    after = replace(seen.after, carried=carried, clocks=clocks, waits=waits(each), written_at=written_at)
+    return Assessment(stored, present, new, after)
 
 
 def _known_clusters(seen: Reading) -> set[str]:

@@ -36,13 +36,10 @@ def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
 
 
 def stamp(
-    rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime, noted: datetime | None = None
+    rows: Iterable[AlertState], stored: Iterable[AlertState], now: datetime, *before: datetime | None
 ) -> list[AlertState]:
-    """Return new rows with `written_at` later than that of all stored rows and than the last note (`noted`).
-
-    A note ends only rows that were written before it.
-    """
-    at = max(next_moment(stored, now), (noted or NEVER) + timedelta(microseconds=1))
+    """Return new rows with `written_at` later than that of all stored rows and than these moments before."""
+    at = max([next_moment(stored, now), *(one + timedelta(microseconds=1) for one in before if one)])
     return [replace(state, written_at=at) for state in rows]
 
 

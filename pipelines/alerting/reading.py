@@ -29,7 +29,6 @@ from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, clocks_ahead, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
-from schemas import tables as declared
 from schemas.event_types import QUORUM, by_watcher
 
 if TYPE_CHECKING:
@@ -210,11 +209,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
-    ops = {name for name, table in declared().items() if table.path.startswith("ops/") and lake.has_table(table)}
-    missing = {declared()[name].path: microseconds(now) for name in before.ops if name not in ops}
     after = replace(
-        before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread,
-        ops=sorted({*before.ops, *ops}), missing={**before.missing, **missing},
+        before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
     )  # fmt: skip
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from pipelines.alerting.outbox import NEVER, Telling, in_order, next_telling
-from pipelines.alerting.state import AlertState, to_arrow
+from pipelines.alerting.state import AlertState
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import record, write_record
 from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict.records import Wait
 from pipelines.verdict.sources import Progress
-from schemas import alerts
+from schemas import tables
 
 Episode = tuple[str, datetime]
 
@@ -28,8 +29,8 @@ class Step:
     it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
     to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
     `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
-    fire yet. `unread`: by table path, since when the table cannot be read. `ops`: the tables of `ops` that were seen,
-    `missing`: by path of one when it was missing last.
+    fire yet. `unread`: by table path, since when the table cannot be read. `tables`: by name, the ids of the tables of
+    `ops`, `gone` those in whose place there is another one by now. `written_at`: of the last row of `ops/alerts`.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -40,8 +41,9 @@ class Step:
     sources: Progress = field(default_factory=Progress)
     waits: Sequence[Wait] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
-    ops: Sequence[str] = ()
-    missing: Mapping[str, int] = field(default_factory=dict)
+    tables: Mapping[str, str] = field(default_factory=dict)
+    gone: Mapping[str, str] = field(default_factory=dict)
+    written_at: datetime | None = None
 
 
 def last_step(lake: Lake) -> Step:
@@ -49,11 +51,14 @@ def last_step(lake: Lake) -> Step:
     return record(lake, EVALUATED, Step) or Step()
 
 
-def take_step(lake: Lake, step: Step, new: Sequence[AlertState]) -> None:
-    """Appends the new states, then records the step: after a kill in between the next evaluation finds them told."""
-    if new:
-        lake.append(alerts.TABLE, to_arrow(new))
-    write_record(lake, EVALUATED, step)
+def take_step(lake: Lake, step: Step) -> None:
+    """Records the step, once `ops/alerts` has its rows: after a kill in between the next evaluation finds them told."""
+    ids = dict(step.tables)
+    for name in (name for name, table in tables().items() if table.path.startswith("ops/")):
+        with suppress(Exception):  # it is not there, or may not be opened
+            ids[name] = lake.table_id(name)
+    gone = {name: was for name, was in step.tables.items() if ids[name] != was}
+    write_record(lake, EVALUATED, replace(step, tables=ids, gone={**step.gone, **gone}))
 
 
 @dataclass(frozen=True)

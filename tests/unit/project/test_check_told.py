@@ -14,7 +14,7 @@ from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
-from schemas import alerts, hw_regressions, quality_results, replica_sync
+from schemas import alerts, hw_regressions, incidents, quality_results, replica_sync
 from schemas import tables as declared
 from tests.unit.project.lakes import at, drained, health, job_has_read, loss, sound, write
 
@@ -396,6 +396,67 @@ def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, be
     assert (status, f"FAILED ops/{name} table_is_there" in text) == (4, True)
     for seconds in (100, 110):
         assert "FAILED" not in told(seconds, CHECK)[1], "it was made anew, and that was told"
+
+
+@pytest.mark.parametrize("by", [-7200, 7200], ids=["its clock is behind", "its clock is ahead"])
+@pytest.mark.parametrize("name", ["alerts", "incidents"])
+def test_that_what_was_told_is_gone_is_said_once_whatever_the_clock_of_who_made_it_anew(
+    lake, told, name, by, monkeypatch
+):
+    """One whose clock is behind made it anew, and an earlier time that it was gone was taken for this one."""
+    monkeypatch.setattr("pipelines.quality.check.standard_suites", list)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    told(60)
+    told(70)  # which finds the tables of the first
+    shutil.rmtree(f"{lake}/ops/{name}")
+    assert f"FAILED ops/{name} table_is_there" in told(90, CHECK)[1]
+    shutil.rmtree(f"{lake}/ops/{name}")
+    evaluate(lake, now=at(100 + by))
+    status, text = told(110, CHECK)
+    assert (status, f"FAILED ops/{name} table_is_there" in text) == (4, True)
+    for seconds in (120, 130):
+        assert "FAILED" not in told(seconds, CHECK)[1]
+
+
+def test_what_a_table_made_anew_by_a_clock_that_is_behind_gets_is_told(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    present(lake, 60)
+    told(60)
+    shutil.rmtree(f"{lake}/ops/alerts")
+    frozen(lake, 100)
+    frozen(lake, 700, "thaw")
+    present(lake, 900)
+    evaluate(lake, now=at(900 - 7200))
+    status, text = told(1000, ALERT)
+    assert (status, "(fired and was over: 10 min under min isr)" in text) == (3, True)
+    rows = Lake(lake).read("incidents", incidents.ARROW).to_pylist()
+    last = {row["incident_id"]: row for row in sorted(rows, key=lambda row: row["written_at"])}
+    firing = [one for row in last.values() for one in row["firing"]]
+    assert [
+        row["alert_id"] for row in Lake(lake).read("alerts", alerts.ARROW).to_pylist() if row["rule"] == "loss"
+    ] == firing
+
+
+def test_incidents_made_anew_by_a_clock_that_is_behind_are_those_that_were(lake, told):
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    frozen(lake, 10)
+    present(lake, 600)
+    told(600)
+    before = {row["incident_id"] for row in Lake(lake).read("incidents", incidents.ARROW).to_pylist()}
+    shutil.rmtree(f"{lake}/ops/incidents")
+    evaluate(lake, now=at(700 - 7200))
+    assert {row["incident_id"] for row in Lake(lake).read("incidents", incidents.ARROW).to_pylist()} == before
+
+
+def test_notes_made_anew_before_anybody_evaluated_are_said_to_be_gone(lake, told, monkeypatch):
+    monkeypatch.setattr("pipelines.quality.check.standard_suites", list)
+    write(lake, "notes", {"text": "a", "written_at": at(30), "handled": False})
+    told(60)
+    shutil.rmtree(f"{lake}/ops/notes")
+    write(lake, "notes", {"text": "b", "written_at": at(70), "handled": False})
+    status, text = told(90, CHECK)
+    assert (status, "ops/notes was made anew" in text) == (4, True)
+    assert "FAILED" not in told(100, CHECK)[1]
 
 
 def test_a_record_that_is_damaged_is_said_once(lake, told, caplog):
