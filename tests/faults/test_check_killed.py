@@ -84,6 +84,7 @@ def test_checks_at_once_tell_and_write_each_thing_once(lake, together):
     outputs = [process.communicate()[0] for process in processes]
     statuses = [process.returncode for process in processes]
     assert set(statuses) <= {3, 75}, outputs
+    assert [("FIRING critical loss" in output) for output in outputs] == [status == 3 for status in statuses]
     assert any("FIRING critical loss" in output for output in outputs)
     assert told_rows(lake) == [("loss", "firing")]
     assert any("FAILED silver/hw_regressions no_unclean_loss" in output for output in outputs)

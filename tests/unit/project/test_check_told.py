@@ -490,6 +490,36 @@ def test_alerts_are_told_though_another_process_checks(lake, told):
         assert told(60, CHECK)[0] == 75
 
 
+@pytest.mark.parametrize("stage", ["verdicts", "check", "alerts", "_tell", "set_told"])
+def test_of_two_checks_of_one_name_at_once_each_tells_all_and_the_next_nothing(lake, told, stage, monkeypatch):
+    """The other one runs whole before this stage of the first."""
+    from pipelines.alerting import step
+    from pipelines.commands import check, jobs
+
+    present(lake, 60)
+    told(60)
+    frozen(lake, 100)
+    frozen(lake, 700, "thaw")
+    fails(lake)
+    present(lake, 900)
+    place = {"_tell": check, "set_told": step}.get(stage, jobs)
+    act, outputs = getattr(place, stage), list[str]()
+
+    def after_another(*given, **more):
+        if not outputs:
+            outputs.append("")
+            outputs[0] = told(900, ALERT, CHECK)[1]
+        return act(*given, **more)
+
+    monkeypatch.setattr(place, stage, after_another)
+    outputs.append(told(900, ALERT, CHECK)[1])
+    for output in outputs:
+        lines = ["(fired and was over: 10 min under min isr)", "FAILED silver/telemetry_gaps no_gaps 1 of 1 new row"]
+        assert [line in " ".join(output.split()) for line in lines] == [True, True]
+    text = told(910, CHECK)[1]
+    assert ("under min" in text, "1 of 1 new row" in text) == (False, False)
+
+
 def test_a_row_that_came_while_a_check_told_is_told_by_the_next(lake, told, monkeypatch):
     from pipelines.commands import check
 
