@@ -232,6 +232,19 @@ def test_a_missing_table_is_a_failed_expectation_and_not_judged(lake, told):
     assert "no loss is known" not in text
 
 
+def test_while_silver_is_made_anew_nothing_is_judged_and_what_fires_goes_on(lake, told):
+    job_has_made_tables(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    assert told(60, ALERT)[0] == 3
+    Lake(lake).write_durably("_run/rebuild.json", json.dumps({"query_id": "q", "to": 5}).encode())
+    shutil.rmtree(f"{lake}/{hw_regressions.TABLE.path}")
+    write(lake, "hw_regressions", loss(ts=at(10), cluster="other"))
+    status, text = told(70, ALERT)
+    assert (status, text.splitlines()[0].startswith("prod: NOT JUDGED: silver is being made anew")) == (3, True)
+    assert [line.count("not known since") for line in text.splitlines() if " critical loss: prod" in line] == [1]
+    assert "no loss is known" not in text
+
+
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_a_clock_that_is_an_hour_off_is_said(lake, hours, monkeypatch):
     from datetime import UTC, datetime
