@@ -70,7 +70,9 @@ def check(
     from pipelines.alerting.step import News, Told, last_step, set_told, told, untold
     from pipelines.commands import jobs
     from pipelines.lake.roles import RoleHeld
+    from pipelines.printable import printable
     from pipelines.quality.results import failed_since, last_run_at
+    from pipelines.verdict.present import pending
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
@@ -106,6 +108,9 @@ def check(
     unmet = bool(earlier or (summary and summary.failed))
     shown = None if states is None else [state for state in states if since_last or state.firing]
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
+    waits = None if shown is None else _going_on(lambda: last_step(place).waits, wrong)
+    for wait in waits or ():
+        echo(printable(f"PENDING {rules.severities[wait.rule]} {wait.rule}: {wait.cluster}: {pending(wait)}"))
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:
@@ -138,6 +143,7 @@ def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
 
 def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     """Print the alerts that fire and those that are new; return the severities of those that fire or have fired."""
+    from pipelines.alerting.rule import SEVERITIES
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
 
@@ -145,9 +151,10 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     known = {state.episode for state in states}
     over = [s for s in (*news.fired, *news.ended) if not s.firing and s.episode not in known]
     shown = [state for state in states if state.episode not in news.history]
+    shown.sort(key=lambda state: (not state.firing, -SEVERITIES.index(state.severity)))
     for state in [*shown, *over[-SHOWN:]]:
-        lasted = f"{span(time)} " if (time := state.last_ts - state.first_ts) >= timedelta(seconds=1) else ""
-        missed = f" (fired and was over: {lasted}{state.rule.replace('_', ' ')})"
+        lasted = f": {span(time)}" if (time := state.last_ts - state.first_ts) >= timedelta(seconds=1) else ""
+        missed = f" (fired and was over{lasted})"
         was_over = state.episode in fired and not state.firing
         echo(alert_line(state) + (missed if was_over else ""))
     if len(over) > SHOWN:

@@ -73,22 +73,22 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
     lines += ["It was over before it could be sent."] if unseen else []
     lines += [
-        shorten(_as_of_incident(one, state))
+        words.shorten(_as_of_incident(one, state))
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
     lines += _copies(alerts, seen)
     if state.firing:
         said = seen.present.get(state.labels.get("cluster", ""), ())
-        lines += [shorten(f"Now: {text}") for text in said[:SENTENCES]]
+        lines += [words.shorten(f"Now: {text}") for text in said[:SENTENCES]]
     for name, label in (("Owner", "owners"), ("Consumer groups", "groups")):
-        lines += [shorten(f"{name}: {state.labels[label]}")] if label in state.labels else []
+        lines += [words.shorten(f"{name}: {state.labels[label]}")] if label in state.labels else []
     lines += [f"See also incident {state.labels['linked']}"] if "linked" in state.labels else []
     if alerts:
         head = gravest([one for one in alerts if one.firing] or [one for one in alerts if not one.withdrawn] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
         lines += [f"Page: {page(head, links)}"] if links.page_url else []
-    lines += [shorten(part) for part in _judged(state, seen.judged, alerts)]
+    lines += [words.shorten(part) for part in _judged(state, seen.judged, alerts)]
     return [*lines, f"Incident: {state.alert_id}"]
 
 
@@ -99,17 +99,8 @@ def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
     return f"{'' if incident.firing else 'was: '}{sentence(alert, over=incident.firing)}"
 
 
-SENTENCE, SENTENCES = 200, 5
-"""The longest sentence of an alert in a message about an incident, and how many there are at most."""
-
-
-def shorten(sentence: str) -> str:
-    """A sentence of at most SENTENCE characters, which ends before a clause or a thing that has no room."""
-    if len(sentence) <= SENTENCE:
-        return sentence
-    head = sentence[: SENTENCE - 2]
-    end = max(head.rfind(mark, SENTENCE // 2) for mark in ("; ", ", ", " ("))
-    return f"{head if end < 0 else head[:end]} …"
+SENTENCES = 5
+"""The sentences of alerts that a message about an incident has at most."""
 
 
 def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> str:

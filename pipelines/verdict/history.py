@@ -13,15 +13,16 @@ from pipelines.verdict.since import Since
 
 
 def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str]]:
-    """A sentence per state of a cluster's history; nothing of one that was never reconstructed."""
+    """The sentences on each state of a cluster's history; nothing of one that was never reconstructed."""
     if not record.reconstructed or record.judged_to is None:
         return []
     when = _when(record, limits.since, record.judged_to)
     if record.blind:
         return [(State.NOT_JUDGED, f"{unreadable(record.blind)}; whether anything was lost is not known")]
     found = [
-        (state, f"{text} ({_when(record, limits.since, record.judged_to, groups)})")
+        (state, f"{sentence} ({_when(record, limits.since, record.judged_to, groups)})")
         for state, groups, text in _found(record)
+        for sentence in (words.sentences(text, f"{state.value}: ") if groups else [text])
     ]
     # As grave as what is lost, or may be.
     found += [(found[0][0], text) for text in (*record.copies, *_by_earlier_rules(record, limits.since)) if found]

@@ -8,7 +8,7 @@ from datetime import timedelta
 from pipelines.lake.queries import moment
 from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import CLOSING, Judged
-from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State
+from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State, Wait
 from schemas.levels import POLLED
 
 STATES = {
@@ -63,7 +63,7 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
             yield state, f"{state.value}: {_together(groups, record)}{_age(record, judged, ', as of')}"
-            yield from ((state, f"{state.value}: {pending}") for pending in _pending(state, record))
+            yield from ((state, f"{state.value}: {text}") for text in _pending(state, record))
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
     elif _is_outdated(record, judged):
@@ -83,8 +83,13 @@ def _pending(state: State, record: ClusterRecord) -> Iterator[str]:
     wait = record.waits.get(state.name.lower())
     if wait is None or record.judged_to is None or moment(wait.fires) + EVALUATED < record.judged_to:
         return
+    yield pending(wait)
+
+
+def pending(wait: Wait) -> str:
+    """`1 partition pending since …, told from … on`."""
     since, told = words.clock(moment(wait.since)), words.clock(moment(wait.fires))
-    yield f"{words.count(wait.partitions, 'partition')} pending since {since}, told from {told} on"
+    return f"{words.count(wait.partitions, 'partition')} pending since {since}, told from {told} on"
 
 
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 NAMED = 3
 """Things that a sentence names; it counts the others."""
+SENTENCE = 200
+"""The most characters of a sentence."""
 LEVELS = {0: "stock INFO", 1: "polled offsets", 2: "lean TRACE", 3: "full TRACE"}
 
 
@@ -32,6 +34,27 @@ def listed(words: Sequence[str], limit: int = NAMED, total: int = 0) -> str:
     """`a, b, c and 9 more`; `total`: how many there are, where `words` are only some."""
     shown, more = ", ".join(words[:limit]), max(len(words), total) - min(len(words), limit)
     return f"{shown} and {more:,} more" if more else shown
+
+
+def shorten(sentence: str) -> str:
+    """A sentence of at most SENTENCE characters, which ends before a clause or a thing that has no room."""
+    if len(sentence) <= SENTENCE:
+        return sentence
+    head = sentence[: SENTENCE - 2]
+    end = max(head.rfind(mark, SENTENCE // 2) for mark in ("; ", ", ", " ("))
+    return f"{head if end < 0 else head[:end]} …"
+
+
+def sentences(text: str, head: str = "") -> list[str]:
+    """The clauses of a text in sentences of at most SENTENCE characters; a `head` with which it begins begins each."""
+    found, again = list[str](), head if text.startswith(head) else ""
+    for clause in text.split("; "):
+        joined = f"{found[-1]}; {clause}" if found else clause
+        if len(joined) <= SENTENCE or not found:
+            found[-1:] = [shorten(joined)]
+        else:
+            found.append(shorten(f"{again}{clause}"))
+    return found
 
 
 def isr_cause(cause: str | None) -> str:

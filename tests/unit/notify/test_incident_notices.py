@@ -14,8 +14,9 @@ from pipelines.notify.http import NotAccepted
 from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
-from pipelines.notify.notice import notice, shorten
+from pipelines.notify.notice import notice
 from pipelines.verdict import Limits
+from pipelines.verdict.words import shorten
 from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
 from tests.unit.notify.notified import LINKS, Desk, ago, fresh, lost
 
