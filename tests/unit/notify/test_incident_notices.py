@@ -346,6 +346,26 @@ def test_an_alertmanager_has_an_alert_for_each_severity_that_fires_until_the_end
     assert all(one["endsAt"] <= desk.clock().isoformat() for one in fires(*states))
 
 
+def test_owners_edited_while_an_incident_fires_send_no_message_and_reach_the_new_owner_by_a_label(desk):
+    """An Alertmanager takes other labels for another alert; the one of the former owner ends within an hour."""
+    sent, phone = [], Phone(desk)
+    manager, edited = Alertmanager(desk.post("am"), LINKS, sent.append), {"*": Owner("other", "#other")}
+    phone.watch(120, OFFLINE)
+    for owners in (OWNERS, edited):
+        manager.deliver(seen_at(desk, OFFLINE, owners=owners))
+    before, after = ([one for one in each if "incident" in one["labels"]] for each in sent)
+    assert [one["labels"]["owner"] for one in (*before, *after)] == ["data", "other"]
+    assert before[0]["endsAt"] <= (desk.clock() + timedelta(hours=1)).isoformat()
+    assert len(phone.watch(600, OFFLINE, owners=edited)) == 1
+    manager.deliver(seen_at(desk, OFFLINE, over(OFFLINE, 300), owners=edited))
+    desk.clock.pass_(600)
+    manager.deliver(seen_at(desk, OFFLINE, over(OFFLINE, 300), owners=edited))
+    (ended,) = [one for one in sent[-1] if "incident" in one["labels"]]
+    assert (ended["labels"]["owner"], ended["endsAt"] <= desk.clock().isoformat()) == ("other", True)
+    phone.watch(10, OFFLINE, over(OFFLINE, 300), owners=edited)
+    assert "Owner: other (#other)" in phone.got[-1].body
+
+
 def test_the_first_loss_is_an_alert_of_its_own_so_that_an_alertmanager_notifies(desk):
     sent = []
     manager = Alertmanager(desk.post("am"), LINKS, sent.append)
