@@ -53,6 +53,9 @@ TOPIC_GONE = "the topic is no longer in the cluster's metadata"
 ANSWERS, NO_ANSWER, NOT_LISTED = "answers", "no_answer", "not listed"
 """How the detail of a watcher's `broker_state` begins: `answers`, or `no_answer: refused`; and how it ends where most
 of the brokers that answered did not list this one: `no_answer: refused, not listed`."""
+CAUGHT_UP_MS = 2_000
+"""A voter that has fetched what the leader wrote so long ago is caught up: the active controller writes twice a
+second, and a voter that has not fetched for 2 s (controller.quorum.fetch.timeout.ms) wants an election."""
 QUORUM = "quorum"
 """How the detail of a watcher's `broker_state` begins that says what `replica_id` was told of the controllers."""
 NO_CONTROLLER, NOT_LOOKED_AT, NONE_TO_SPARE = f"{QUORUM}: none", f"{QUORUM}: not looked at", "none to spare"
@@ -63,7 +66,8 @@ _WITHOUT = re.compile(r", without ((?:\d+ )*\d+)")
 _HOLDS = re.compile(rf"{HOLDS}(\d+) s$")
 _ENTRY = re.compile(r"(\d{1,10}):(\d{1,19})")
 KEPT_EPOCHS = 8
-_CUT = re.compile(r"hw=(\d+) epoch=(\d+) end=(\d+)")
+POSITION = "read="
+_CUT = re.compile(r"(?:hw|read)=(\d+) epoch=(\d+) end=(\d+)")
 
 DETAILS = {
     "broker_state": (
@@ -89,8 +93,13 @@ def cut_detail(hw: int, epoch: int, end: int) -> str:
     return f"hw={hw} epoch={epoch} end={end}"
 
 
+def position_detail(position: int, epoch: int, end: int) -> str:
+    """The same of a consumer (KIP-320), `replica_id` is the leader that answered: up to where it had read before."""
+    return f"{POSITION}{position} epoch={epoch} end={end}"
+
+
 def cut_answer(detail: str | None) -> tuple[int, int, int] | None:
-    """HW, epoch and end of a `cut_detail`, None of any other."""
+    """HW or position, epoch and end of a `cut_detail` or `position_detail`, None of any other."""
     found = _CUT.fullmatch(detail or "")
     return (int(found[1]), int(found[2]), int(found[3])) if found else None
 
@@ -128,6 +137,16 @@ def without(voters: Mapping[int, bool | None]) -> str:
     """`, without 3 4`: which controllers of a quorum are not caught up; empty if all are."""
     missing = sorted(voter for voter, caught_up in voters.items() if caught_up is False)
     return f", without {' '.join(map(str, missing))}" if missing else ""
+
+
+def describe_quorum(seen: Mapping[int, bool | None]) -> str:
+    """`quorum: 3 voters, 2 caught up, without 3, none to spare`; of less than three there is never one to spare."""
+    voters, majority = len(seen), len(seen) // 2 + 1
+    if None in seen.values():
+        return f"{QUORUM}: {voters} voters"
+    caught_up = sum(map(bool, seen.values()))
+    spare = f", {NONE_TO_SPARE}" if caught_up <= majority < voters else ""
+    return f"{QUORUM}: {voters} voters, {caught_up} caught up{without(seen)}{spare}"
 
 
 def missing_voters(detail: str) -> list[int]:

@@ -15,6 +15,8 @@ WATCHER = "watch/"
 """How the source_id of a watcher begins, which asks brokers and reports samples (level 1) on its own clock."""
 DISK = "disk/"
 """How the source_id begins of what checkpoint files and the metadata log on disks say."""
+PRINTED = "printed/"
+"""How the source_id begins of what Kafka's tools printed at one time."""
 OLDER = "+"
 """`<source_id>+1`, `+2`, ...: lines of that writer's files that came after those that follow them."""
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from generators.brokerlogs.discovery.archives import PIPE, Archives
 from generators.brokerlogs.discovery.sources import BY_BROKER, Discovery, Source, discover
 from generators.brokerlogs.events.clock_offsets import unused_patterns
+from generators.brokerlogs.printed import Printed
 from generators.brokerlogs.tailing.checkpoints import Checkpoints
 from generators.brokerlogs.tailing.coalesce import FetchRuns
 from generators.brokerlogs.tailing.rounds import Round
@@ -69,6 +70,7 @@ def ingest_logs(
     with ExitStack() as roles:
         ingest = _Ingest(TailerFactory(cluster, options, follow, stop), lake, storage_options, roles, archives)
         found, missing = ingest.with_stable_names(found), len(found.missing)
+        ingest.add_printed(found.printed)
         ingest.add_sources(found, found.sources)
         session = ingest.session
         rounds = (
@@ -104,6 +106,7 @@ class _Ingest:
         self.session = IngestSession(factory)
         self._checkpoints = Checkpoints(lake, factory.cluster, storage_options)
         self._held: dict[str, Held] = {}
+        self._printed = Printed()
         self._known = False
         self._last_discovery = monotonic()
 
@@ -112,6 +115,15 @@ class _Ingest:
         given = self.factory.options.source is not None
         self.session.add_messages(self._checkpoints.keep_names(found.sources, given=given))
         return found
+
+    def add_printed(self, paths: Sequence[Path]) -> None:
+        """Write what Kafka's tools printed into those of these files that are new."""
+        printed, options = self._printed, self.factory.options
+        rows = printed.read(
+            [path for path in paths if path not in printed.paths], self.factory.cluster, options.printed_at
+        )
+        if rows is not None:
+            append_round(self.lake, rows, {}, self.storage_options)
 
     def add_sources(self, found: Discovery, new: Sequence[Source]) -> None:
         """Read these sources of `found`, too, each from its last checkpoint.
@@ -151,6 +163,7 @@ class _Ingest:
         self._last_discovery = monotonic()
         found = _found(paths, options, self._archives)
         found = self.with_stable_names(found)
+        self.add_printed(found.printed)
         for source in filter(self.session.is_new, found.sources):
             if source.series.is_empty():
                 continue
@@ -176,9 +189,9 @@ class _Ingest:
         patterns = unused_patterns(self.factory.options.clock_offsets, source_ids)
         self.session.add_messages([f"clock_offsets: no source is named like {pattern!r}" for pattern in patterns])
         summary = self.session.summary()
-        if summary.problems and not (summary.line_count or summary.left_out) and not self._known:
+        if summary.problems and not (summary.line_count or summary.left_out or self._printed.paths) and not self._known:
             raise NothingToRead(paths, summary.problems)
-        return summary
+        return replace(summary, printed=self._printed.lines, unread_prints=self._printed.unread)
 
 
 def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | None = None) -> pa.Table:
@@ -188,13 +201,15 @@ def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | 
     found.sources[:] = merge_sources(found.sources, same_logs(found.sources))
     session = IngestSession(factory)
     session.add_tailers(factory.tailers(found, found.sources, {}, {}))
+    printed = Printed().read(found.printed, cluster, options.printed_at)
     tables = [current.table() for current in session.rounds() if current.rows]
+    tables += [] if printed is None else [printed]
     return pa.concat_tables(tables) if tables else replication_events.ARROW.empty_table()
 
 
 def _discover(paths: Sequence[str | Path], options: ReadOptions, archives: Archives) -> Discovery:
     found = _found(paths, options, archives)
-    if not found.sources:
+    if not (found.sources or found.printed):
         raise NothingToRead(paths, found.messages)
     if found.mixed:
         raise UsageError(

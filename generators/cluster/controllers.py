@@ -12,7 +12,7 @@ from generators.cluster.asking.link import PROBE_S, BrokerLink
 from generators.cluster.asking.security import Security
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
 from generators.cluster.metadata.partitions import BrokerAddress
-from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM, without
+from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT, describe_quorum
 
 EVERY_S = 15.0
 ASKED = 2
@@ -71,16 +71,6 @@ class Controllers:
         elif not seen.voters:  # ZooKeeper's
             found = ""
         else:
-            found = describe_quorum(seen)
+            found = describe_quorum(seen.voters)
         self._failed = set()
         return (broker, found) if found else None
-
-
-def describe_quorum(seen: QuorumSeen) -> str:
-    """`quorum: 3 voters, 2 caught up, without 3, none to spare`; of less than three there is never one to spare."""
-    voters, majority = len(seen.voters), len(seen.voters) // 2 + 1
-    if None in seen.voters.values():
-        return f"{QUORUM}: {voters} voters"
-    caught_up = sum(map(bool, seen.voters.values()))
-    spare = f", {NONE_TO_SPARE}" if caught_up <= majority < voters else ""
-    return f"{QUORUM}: {voters} voters, {caught_up} caught up{without(seen.voters)}{spare}"

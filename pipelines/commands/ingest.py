@@ -31,6 +31,10 @@ def ingest_logs(
     pattern: Annotated[
         str | None, typer.Option(metavar="LAYOUT", help="log4j PatternLayout, if a layout is not found by itself.")
     ] = None,
+    printed_at: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="When Kafka's tools printed what is given of theirs (UTC)."),
+    ] = None,
     internal_topics: Annotated[bool | None, typer.Option(help="Include __consumer_offsets and the like.")] = None,
     coalesce: Annotated[bool | None, typer.Option(help="Unchanged fetches of a replica become one row.")] = None,
     config: Config = None,
@@ -44,10 +48,12 @@ def ingest_logs(
       hwmark ingest logs broker-1/ broker-2/ broker-3/ --cluster prod --lake lake
       hwmark ingest logs /var/log/kafka --cluster prod --lake lake --follow
       kubectl logs kafka-0 | hwmark ingest logs - --cluster prod --lake lake
+      hwmark ingest logs describe.txt offsets.txt --printed-at 2026-11-28T03:00Z --cluster prod --lake lake
     """
     from generators.brokerlogs.ingest import ReadOptions
     from generators.brokerlogs.ingest import ingest_logs as ingest
     from pipelines.commands.progress import progress, working
+    from pipelines.verdict.since import moment_of
 
     given = {"pattern": pattern, "timezone": timezone, "internal_topics": internal_topics, "coalesce": coalesce}
     settings = settings_of(config, lake={"path": lake}, ingest=given)
@@ -63,6 +69,7 @@ def ingest_logs(
                 coalesce_ms=settings.coalesce_ms,
                 source=source,
                 broker=broker,
+                printed_at=moment_of("--printed-at", printed_at) if printed_at else None,
             ),
             on_progress=say,
             stop=until_stopped(),

@@ -13,7 +13,7 @@ from pipelines.verdict import words
 from pipelines.verdict.losses import NOT_EXCLUDED, how
 from schemas import hw_regressions, isr_changes, partition_hw, replica_sync, replication_events, telemetry_gaps
 from schemas.declaration import Table
-from schemas.event_types import TOPIC_DELETED, TOPIC_GONE
+from schemas.event_types import POSITION, TOPIC_DELETED, TOPIC_GONE
 
 _PLACE = "concat(topic, '-', partition)"
 APART_S = 1
@@ -257,6 +257,7 @@ def _setting(row: Row) -> str:
     return f"{row['name']} of {whose}: {row['before']} to {row['value']}"
 
 
+_OF_CONSUMER = f"coalesce(starts_with(detail, {text(POSITION)}), false)"
 _NOWHERE = "CAST(NULL AS string)"
 _TOLD = (
     ("'min.insync.replicas'", "min_isr", "min_isr IS NOT NULL"),
@@ -272,7 +273,10 @@ EVENTS = (
            lambda _: "info", place=_NOWHERE, about=_FOLLOWS) for told in _TOLD),
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "replica_id",
          lambda row: f"{words.brokers((row['replica_id'],))} cut its log back", lambda _: "info",
-         "event_type = 'truncate'", about=_FOLLOWS),
+         f"event_type = 'truncate' AND NOT {_OF_CONSUMER}", about=_FOLLOWS),
+    Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "topic",
+         lambda _: "a consumer found that what it had read is gone", lambda _: "warning",
+         f"event_type = 'truncate' AND {_OF_CONSUMER}"),
     Kind("topic", replication_events.TABLE, _deletions, "topic", lambda row: f"topic {row['topic']} was deleted",
          lambda _: "info", place=_NOWHERE),
     Kind("topic", replication_events.TABLE, _all(replication_events.TABLE), "topic",

@@ -443,7 +443,7 @@ def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_th
     ],
 )
 def test_a_quorum_that_the_next_failure_ends_has_none_to_spare(voters, words):
-    assert controllers.describe_quorum(controllers.QuorumSeen(voters)) == f"quorum: {words}"
+    assert controllers.describe_quorum(voters) == f"quorum: {words}"
 
 
 def test_brokers_whose_advertised_addresses_do_not_work_are_named(cluster, tmp_path):

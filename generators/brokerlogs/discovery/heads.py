@@ -12,6 +12,7 @@ from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.streams import prefix_of
 
 SNIFF = 1 << 16
+_BEGINNING = 4096
 SETTINGS = ("server.properties", "meta.properties")
 _LIKE_A_LOG = re.compile(r"^(?P<live>[^.].*?\.(?:log|out|dump))[.\-_~].*$")
 """Other names that people give to logs: `.old`, `.bak`, `.orig`; whether they are logs is seen by their lines."""
@@ -24,6 +25,14 @@ _HEADER = re.compile(
     rb"|\{\"(?:@timestamp|timestamp|time|ts|log)\"|[ \t,\[]*\{\"[^\n]*\"(?:message|msg|line|log|MESSAGE|textPayload)\")"
     rb"|\d\d:\d\d:\d\d[^\n]{0,80}\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b"
 )
+
+_PRINTED = re.compile(
+    rb"^(?:Topic: ?\S+\t(?:TopicId: ?\S+\t)?PartitionCount: ?\d|ClusterId:\s+\S+\nLeaderId:\s+\d"
+    rb"|NodeId\s[^\n]*LogEndOffset\s"
+    rb"|[\w.-]+:\d+:\d+[ \t\r]*$)",
+    re.MULTILINE,
+)
+_LOGGED = re.compile(rb"\b(?:TRACE|DEBUG|INFO|WARN|ERROR)\b")
 
 
 def first_bytes(path: Path) -> bytes:
@@ -61,6 +70,12 @@ def other_log(folder: Path, name: str) -> str | None:
 def is_archive(head: bytes) -> bool:
     """Whether a file that begins so, once it is no longer compressed, holds files."""
     return head[257:262] == b"ustar" or head.startswith(b"PK\x03\x04")
+
+
+def is_printed(path: Path) -> bool:
+    """Whether one of Kafka's tools printed a file, by its first lines (see brokerlogs.printed)."""
+    head = first_bytes(path)[:_BEGINNING]
+    return _PRINTED.search(head) is not None and not _LOGGED.search(head)
 
 
 def is_dump_name(name: str) -> bool:

@@ -11,7 +11,7 @@ from socket import gethostname
 
 from generators.brokerlogs.discovery.archives import Archives
 from generators.brokerlogs.discovery.codecs import plain_name
-from generators.brokerlogs.discovery.heads import SETTINGS, is_dump, is_dump_name, other_log, sniff_broker
+from generators.brokerlogs.discovery.heads import SETTINGS, is_dump, is_dump_name, is_printed, other_log, sniff_broker
 from generators.brokerlogs.discovery.log_file import original
 from generators.brokerlogs.discovery.log_series import Series, live_name
 from generators.brokerlogs.discovery.walk import PathWalk
@@ -56,6 +56,8 @@ class Discovery:
     messages: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Those of the messages that say that nothing is at a path which was given."""
+    printed: list[Path] = field(default_factory=list)
+    """What Kafka's tools printed, which is no log."""
     mixed: list[str] = field(default_factory=list)
     """Logs of several brokers that have one name."""
     brokers: dict[str, str] = field(default_factory=dict)
@@ -79,6 +81,9 @@ def discover(
     by_id: dict[str, Source] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
+        printed = [name for name in members if is_printed(folder / name)]
+        found.printed.extend(folder / name for name in printed)
+        members = [name for name in members if name not in printed]
         for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
             if broker is not None and source.broker_id != -1:
                 own = file_name(f"{BY_BROKER}{broker}/{source.series.live}")

@@ -9,8 +9,8 @@ import numpy as np
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.events.source_state import PartitionStates
+from generators.brokerlogs.messages import clients, lifecycle, zookeeper
 from generators.brokerlogs.messages import controller as controller_shapes
-from generators.brokerlogs.messages import lifecycle, zookeeper
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
 from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration
 from generators.brokerlogs.messages.coverage import Shown, note_shown
@@ -95,6 +95,10 @@ class RareLines:
         """
         kind = class_name(logger)
         note_shown(self.shown, kind, line.message, line.ts)
+        if kind == clients.LOGGER:
+            return clients.read(self.broker, line, events) or not self._report_unknown(
+                logger, line.message, line, events
+            )
         if line.broker < 0:
             self._queue_version(kind, line)
             return True

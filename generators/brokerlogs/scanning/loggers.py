@@ -44,6 +44,7 @@ _CLASSES = {
         ".KafkaZkClient",
         ".ZooKeeperClient",
         ".OfflinePartitionLeaderSelector",
+        ".SubscriptionState",
     ],
     RARE,
 )

@@ -6,6 +6,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -64,6 +65,8 @@ class ReadOptions:
     """The broker of all logs that are given, where their lines are not to say it."""
     layout: Layout = "order"
     """How the rows of a commit lie in its files."""
+    printed_at: datetime | None = None
+    """When Kafka's tools printed what is given of them, where that does not say it itself."""
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,9 @@ class IngestSummary:
     """Events that break the contract, by the rule."""
     missing: int = 0
     """Paths given where nothing is."""
+    printed: Sequence[str] = ()
+    """A line on each print of Kafka's tools that was read."""
+    unread_prints: Sequence[str] = ()
 
     @property
     def events(self) -> int:
@@ -102,7 +105,7 @@ class IngestSummary:
         nothing = [
             one for one in self.sources if one.tells_nothing or (one.lines and not (one.understood or one.aside))
         ]
-        return [f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing]
+        return [*self.unread_prints, *(f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing)]
 
     @property
     def left_out(self) -> int:
@@ -113,7 +116,7 @@ class IngestSummary:
         """The summary, line by line."""
         rate = f"{self.lines_per_second:,.0f} lines/s"
         text = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
-        text.extend(f"  {source.line()}" for source in self.sources)
+        text.extend(f"  {line}" for line in (*(source.line() for source in self.sources), *self.printed))
         text.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
         text.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
         text.extend(f"  {_unreadable(one)}" for one in self.sources if one.broken)

@@ -10,13 +10,11 @@ from kafka.protocol.admin.cluster import DescribeLogDirsRequest, DescribeQuorumR
 from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest
 
 from generators.cluster.asking.link import BrokerLink
+from schemas.event_types import CAUGHT_UP_MS
 
 CLUSTER_REFUSED = 31
 """Kafka's error code CLUSTER_AUTHORIZATION_FAILED."""
 METADATA_LOG = "__cluster_metadata"
-CAUGHT_UP_MS = 2_000
-"""A voter that has fetched what the leader wrote so long ago is caught up: the active controller writes twice a
-second, and a voter that has not fetched for 2 s (controller.quorum.fetch.timeout.ms) wants an election."""
 PAGE = 2_000
 
 

@@ -25,7 +25,7 @@ from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
-from schemas.replication_events import DISK, WATCHER
+from schemas.replication_events import DISK, PRINTED, WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
@@ -122,10 +122,10 @@ def _findings_after(state: State, batch: Batch, results: TermResults) -> Finding
 
 
 def _samples_of_disks(state: State, batch: Batch, results: TermResults) -> I64:
-    """Rows about what checkpoint files on disks say of a replica."""
+    """Rows about what checkpoint files on disks, or tools, say of a replica."""
     if not len(results.unled):
         return results.unled
-    of_disk = np.array([str(name[1]).startswith(DISK) for name in state.source_names.all], dtype=np.bool_)
+    of_disk = np.array([str(name[1]).startswith((DISK, PRINTED)) for name in state.source_names.all], dtype=np.bool_)
     if not of_disk.any():
         return results.unled[:0]
     rows: I64 = results.unled[of_disk[state.series["source"][batch.series[results.unled]]]]

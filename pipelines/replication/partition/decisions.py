@@ -22,7 +22,7 @@ from pipelines.replication.partition.stored_high_watermarks import (
 from pipelines.replication.partition.terms import KEPT_TERMS, CommittedMark, Term
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
-from pipelines.replication.partition.truncations import judge_truncation, still_unexplained
+from pipelines.replication.partition.truncations import judge_truncation, reads_less, still_unexplained
 
 
 def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
@@ -59,6 +59,8 @@ def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
     ripe = [t for t in topic.truncations if t.due <= at]
     topic.truncations = [t for t in topic.truncations if t.due > at]
     for truncation in ripe:
+        if reads_less(truncation, [*ripe, *topic.truncations]):
+            continue
         verdict = truncation.unexplained or judge_truncation(truncation, topic.terms, topic.isr, lookup)
         if truncation.unexplained is None and verdict is not None and verdict.cls in _MAY_BE_EXPLAINED:
             topic.truncations.append(replace(truncation, due=at + CONFIRMATION_US, unexplained=verdict))

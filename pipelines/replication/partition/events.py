@@ -15,7 +15,7 @@ from pipelines.replication.compiled.types import NULL, NULL32
 from pipelines.replication.events.columns import int32_column, int64_column, list_column
 from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.codec import PersistedFrozen
-from schemas.replication_events import WATCHER
+from schemas.replication_events import PRINTED, WATCHER
 
 EVENT_COLUMNS = (
     "ts", "event_type", "broker_id", "source_id", "level", "leader_id", "leader_epoch", "partition_epoch", "replica_id",
@@ -74,6 +74,11 @@ class PartitionEvent(Struct, gc=False):
     def watched(self) -> bool:
         """Whether a watcher reports it: on its own clock, as of a round, and without partition epochs."""
         return self.source_id.startswith(WATCHER)
+
+    @property
+    def printed(self) -> bool:
+        """Whether a tool of Kafka's printed it, as of a time that somebody has told."""
+        return self.source_id.startswith(PRINTED)
 
 
 _LATE = EVENT_COLUMNS.index("min_isr")

@@ -82,7 +82,7 @@ def attribute_stored_hw(
             other.perhaps |= {event.broker_id}
         doubtful = doubtful or bool(untold)
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
-        _store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed))
+        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed))
     return key
 
 
@@ -145,7 +145,7 @@ def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: T
     return [] if not later or _was_gone(event.broker_id, later[0].ts, until, lookup) else later
 
 
-def _store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
+def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
     """Counts a HW for a term, or for those that are folded away."""
     term, folded = terms.at(key), terms.folded_term
     known = -1 if term is None or term.stored_hw is None else term.stored_hw
@@ -171,7 +171,7 @@ def attribute_pending(terms: Terms, at: int, lookup: TermLookup) -> bool:
         key = term.key if term is not None and took_part else pending.last_term
         unreported_epoch = None if terms.has_begun(pending.epoch) else pending.epoch
         stored = StoredHw(broker_id, pending.hw, f"{STORED_BY}{broker_id}", ts, unreported_epoch=unreported_epoch)
-        _store(terms, key, stored)
+        store(terms, key, stored)
     return bool(ready)
 
 
@@ -219,7 +219,7 @@ def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup
         hws = ((t, t.summary_as_of(event.ts, lookup).hmax) for t in of_epoch)
         term = next((t for t, hw in hws if hw is not None and hw >= event.hw), of_epoch[-1])
         by = f"reported by follower {event.broker_id}"
-        _store(terms, term.key, StoredHw(event.broker_id, event.hw, by, event.ts))
+        store(terms, term.key, StoredHw(event.broker_id, event.hw, by, event.ts))
 
 
 def has_unknown_epoch(event: PartitionEvent, terms: Terms) -> bool:
@@ -244,7 +244,7 @@ def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None
     upto = [t for t in terms.terms if t.epoch <= event.leader_epoch and (t.ordinal == 0 or t.ts <= event.ts)]
     stored = StoredHw(event.broker_id, event.hw, f"{STORED_BY}{event.broker_id}", event.ts)
     if upto:
-        _store(terms, upto[-1].key, stored)
+        store(terms, upto[-1].key, stored)
     elif terms.folded_term is None:
         terms.base = raised(terms.base, event.hw, stored.by, None)
 

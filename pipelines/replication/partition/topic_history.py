@@ -11,6 +11,7 @@ from pipelines.replication.partition import decisions
 from pipelines.replication.partition.commitment import provisional
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.loss import Verdict, judge
+from pipelines.replication.partition.printed_ends import count_printed_hw, judge_printed_hw
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_stored_hw,
@@ -303,6 +304,9 @@ class TopicHistory(TopicState):
 
     def _sample_of_disk(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """A replica's checkpoint files; one of an epoch whose election may be told yet waits, at most for the grace."""
+        if event.printed:
+            self._printed_hw(event)
+            return
         self.judge_again_at = self.decision_time()
         of_replica = [(d, e) for d, e in self.provisional if (e.event_type, e.broker_id) == ("sample", event.broker_id)]
         self.provisional = [waiting for waiting in self.provisional if waiting not in of_replica]
@@ -312,6 +316,15 @@ class TopicHistory(TopicState):
             self.provisional = [*self.provisional[1 - KEPT_PROVISIONAL :], (event.ts + lookup.grace_us, event)]
         else:
             take_checkpoints(event, self.terms, lookup.grace_us)
+
+    def _printed_hw(self, event: PartitionEvent) -> None:
+        """A HW that a tool printed."""
+        if count_printed_hw(event, self.terms):
+            self.judge_again_at = self.decision_time()
+        verdict = judge_printed_hw(event, self.printed, self.terms) if self.printed else None
+        if verdict is not None:
+            self.publish(verdict, f"printed-{event.ts}-{event.hw}", event.ts, event.level)
+        self.printed = self.printed if event.hw is None else (event.ts, event.hw)
 
     def _clock(self, event: PartitionEvent) -> None:
         """The clock of a broker is wrong, or right again. A wrong one proves nothing about the order of events."""

@@ -44,6 +44,8 @@ class TopicState(Persisted):
     """Events that only a controller reports, and when each counts unless another broker refutes it."""
     restored_at: int = 0
     """When leader epochs began again below, as a snapshot was restored: the topic in the place before is of before."""
+    printed: tuple[int, int] | None = None
+    """The last HW that a tool printed: its time, and it."""
 
     def due(self) -> int | None:
         """The earliest time at which something waits to be decided."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from pipelines.replication.partition.codec import Persisted, PersistedFrozen
@@ -10,7 +11,7 @@ from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge, mark_at_start
 from pipelines.replication.partition.terms import CommittedMark, Term, TermKey, Terms
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
-from schemas.event_types import cut_answer
+from schemas.event_types import POSITION, cut_answer
 
 
 class Truncation(PersistedFrozen, frozen=True):
@@ -31,6 +32,7 @@ class Truncation(PersistedFrozen, frozen=True):
     hw: int | None = None  # with which the replica began to follow
     # the replica's HW, and the end of which leader epoch of its own its leader answered below that
     answered: tuple[int, int, int] | None = None
+    of_consumer: bool = False  # a consumer had read up to that HW, and the replica is the leader that answered it
 
 
 class HwMovedBack(Persisted):
@@ -95,8 +97,15 @@ def _answered_below_hw(truncation: Truncation, terms: Terms) -> Verdict | None:
     if told or (folded is not None and folded.epoch > epoch):
         return None
     evidence = {"broker": truncation.replica_id, "hw": [hw, truncation.to], "answered": {"epoch": epoch, "end": end}}
-    evidence |= {"bound": "at_least"}
+    evidence |= {"bound": "at_least"} | ({"read_by": "a consumer"} if truncation.of_consumer else {})
     return Verdict("hw_moved_back", "bounded", evidence, None, hw, truncation.to, None, end, hw)
+
+
+def reads_less(truncation: Truncation, others: Sequence[Truncation]) -> bool:
+    """Whether it is of a consumer, and another one had read further of what is gone."""
+    answers = [t.answered for t in others if t.of_consumer and t.answered and truncation.of_consumer]
+    hw, *rest = truncation.answered or (0,)
+    return any(rest == [*other[1:]] and other[0] > hw for other in answers)
 
 
 def _begins_there(truncation: Truncation, terms: Terms) -> bool:
@@ -199,6 +208,9 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
     replica = event.replica_id if event.replica_id is not None else event.broker_id
     if event.leo is None:
         return None
+    answered = cut_answer(event.detail)
+    if answered is not None and (event.detail or "").startswith(POSITION):
+        return Truncation(event.ts, due, replica, event.leo, None, None, None, answered=answered, of_consumer=True)
     position = terms.positions.get(replica)
     if position is not None and position.led and event.leader_epoch in (None, position.epoch):
         return None  # no leader cuts its log: it is that of a copy in another directory
@@ -221,5 +233,5 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         position.leo = event.leo if position.leo is None else min(position.leo, event.leo)  # else it has fetched since
     return Truncation(
         event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
-        behind_gap=behind_gap, hw=hw, answered=cut_answer(event.detail),
+        behind_gap=behind_gap, hw=hw, answered=answered,
     )  # fmt: skip
