@@ -14,6 +14,7 @@ _INNER = r"(?=[\[{]|\d{4}-\d\d-\d\d|\d{13}\||\s|[a-z]+\.[a-z.]+|$)"
 """How what stands inside begins: a header, a JSON object, or a line of a stack trace."""
 
 _PART = rf"{_ISO} (?:stdout|stderr) P(?::\w+)? "
+_ONE_PART = re.compile(rb"^" + _PART.encode() + rb"[^\n]*\n", re.MULTILINE)
 _PARTS = re.compile(rb"(?:^" + _PART.encode() + rb"[^\n]*\n)+\Z", re.MULTILINE)
 
 
@@ -23,11 +24,31 @@ def _joined(match: re.Match[bytes]) -> bytes:
     return b"".join(re.sub(b"^" + _PART.encode(), b"", part) for part in parts)
 
 
+_CRI = line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b"")
+_EXPORTED = b"__CURSOR="
+"""So begins each entry of `journalctl -o export`, which ends with an empty line."""
+_ENTRY = re.compile(rb"(?:[^\n]+\n)*\n")
+_MESSAGE = re.compile(rb"^MESSAGE=([^\n]*\n)", re.MULTILINE)
+
+
 def unfinished(lines: bytes) -> int:
     """Position of the parts of a line whose last part is still to come; the end if there are none."""
+    if lines.startswith(_EXPORTED):
+        return lines.rfind(b"\n\n") + 2 if b"\n\n" in lines else 0
     last = lines[lines.rfind(b"\n", 0, -1) + 1 :]
     found = _PARTS.search(lines) if re.match(_PART.encode(), last) else None
     return found.start() if found else len(lines)
+
+
+def parts_end(lines: bytes) -> list[int]:
+    """Return the ends of lines of an envelope behind which more of the same printed line comes."""
+    if lines.startswith(_EXPORTED):
+        return [match.end() for match in _LINE.finditer(lines) if match[0] != b"\n"]
+    return [match.end() for match in _ONE_PART.finditer(lines)] if _has_parts(lines) else []
+
+
+def _has_parts(lines: bytes) -> bool:
+    return (b" stdout P" in lines or b" stderr P" in lines) and _CRI.pattern.match(lines) is not None
 
 
 _LEVEL = "(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
@@ -59,8 +80,9 @@ def _without_escapes(text: bytes) -> bytes:
     return re.sub(rb'\\(["\\/])|""', lambda found: found[1] or b'"', text).replace(b"\\n", b" ")
 
 
+_JOINED = line_rule("CRI", rf"(?:{_PART}[^\n]*\n)*{_ISO} (?:stdout|stderr) F(?::\w+)? ", _joined)
 ENVELOPES: tuple[Rule, ...] = (
-    line_rule("CRI", rf"(?:{_PART}[^\n]*\n)*{_ISO} (?:stdout|stderr) F(?::\w+)? ", _joined),
+    _JOINED,
     line_rule("kubectl --prefix", r"\[pod/[^\]\n]+\] ", b""),
     line_rule("docker compose", r"[\w.-]+ +\| ?", b""),
     line_rule("syslog or journald", rf"(?:<\d+>)?(?:1 )?{_SYSLOG_TIME} [\w.:-]+ [\w./@-]+(?:\[\d+\])?: ", b""),
@@ -75,7 +97,7 @@ ENVELOPES: tuple[Rule, ...] = (
 _INSIDE_ONE = line_rule("a line inside a line", _ENCLOSING, _line_inside)
 _AROUND = (
     *(rule for rule in ENVELOPES if rule.name in ("kubectl --prefix", "docker compose", "syslog or journald", "stern")),
-    line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b""),
+    _CRI,
     line_rule("kubectl --timestamps", rf"{_ISO} ", b""),
     line_rule("JSON", r"\{\".*\}\n", enclosed_line),
     _INSIDE_ONE,
@@ -92,7 +114,11 @@ ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 
 
 def bare_lines(lines: bytes) -> bytes:
-    """The same number of lines as they were printed: without a shipper's envelope, colours and carriage returns."""
+    """Lines as they were printed, one for all parts of one: without a shipper's envelope, colours, carriage returns."""
+    if lines.startswith(_EXPORTED):
+        lines = _ENTRY.sub(lambda entry: found[1] if (found := _MESSAGE.search(entry[0])) else b"\n", lines)
+    elif _CRI.pattern.match(lines):
+        lines = (_JOINED if _has_parts(lines) else _CRI).apply(lines)
     if b"\r" in lines:  # one byte is found much faster than two
         lines = lines.replace(b"\r\n", b"\n")
     if b"\x1b" in lines:

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import numpy.typing as npt
 
-from generators.brokerlogs.forms.envelopes import bare_lines
+from generators.brokerlogs.forms.envelopes import bare_lines, parts_end
 from generators.brokerlogs.scanning.interning import hashes
 from generators.brokerlogs.scanning.line_record import LONGEST
 
@@ -21,21 +21,25 @@ _CONTINUES = re.compile(rb"\s|(?:Caused by: |Suppressed: )?[a-z][\w$]*(?:\.[\w$]
 
 
 def line_digests(lines: bytes) -> Digests:
-    """A digest per whole line, as it was printed; odd numbers are those of lines that continue a message.
+    """The digests of `digest_lines`."""
+    return digest_lines(lines)[0]
 
-    These have no time: the same exceptions are printed again and again, so that they show nothing of whether lines were
-    told. Neither do overlong lines.
+
+def digest_lines(text: bytes) -> tuple[Digests, npt.NDArray[np.int64]]:
+    """Return a digest per whole line, as it was printed, the byte at which each begins, and the end of the last one.
+
+    Odd numbers are digests of lines that continue a message. These have no time: the same exceptions are printed again
+    and again, so that they show nothing of whether lines were told. Neither do overlong lines. All parts of a line in
+    an envelope are one line.
     """
-    if not lines:
-        return np.zeros(0, np.int64)
-    lines = bare_lines(lines)
-    buf, offsets = np.frombuffer(lines, np.uint8), line_begins(lines)
+    lines = bare_lines(text)
+    buf, offsets = np.frombuffer(lines, np.uint8), _begins(lines)
     digests: Digests = np.where(np.diff(offsets) > LONGEST, 1, hashes(buf, offsets) & ~1)
     heads = buf[offsets[:-1]]
     continues: Mask = np.isin(heads, _WHITESPACE)
     for k in np.flatnonzero(~(continues | np.isin(heads, _BEFORE_TIMES))).tolist():
         continues[k] = _CONTINUES.match(lines, int(offsets[k])) or not _TIME.match(lines, int(offsets[k]))
-    return digests | continues
+    return digests | continues, offsets if lines is text else _printed_begins(text)
 
 
 def count_of_first_moment(lines: bytes) -> int:
@@ -49,26 +53,16 @@ def count_of_first_moment(lines: bytes) -> int:
     return count if first else 0
 
 
-def line_begins(lines: bytes) -> npt.NDArray[np.int64]:
-    """The byte at which each whole line begins, and the end of the last one."""
+def _printed_begins(text: bytes) -> npt.NDArray[np.int64]:
+    begins, parts = _begins(text), parts_end(text)
+    return begins[~np.isin(begins, parts) | (begins == len(text))] if parts else begins
+
+
+def _begins(lines: bytes) -> npt.NDArray[np.int64]:
     return np.concatenate([[0], np.flatnonzero(np.frombuffer(lines, np.uint8) == 10) + 1])
-
-
-def last_lines_begin(lines: bytes, count: int) -> int:
-    """The byte at which the last `count` lines begin."""
-    begin = len(lines)
-    for _ in range(count):
-        begin = lines.rfind(b"\n", 0, begin - 1) + 1
-    return begin
 
 
 def last_message(digests: Digests) -> int:
     """The number of the line with which the last message begins, 0 where all lines continue one."""
     begins = np.flatnonzero(digests & 1 == 0)
     return int(begins[-1]) if len(begins) else 0
-
-
-def last_message_line(lines: bytes, digests: Digests) -> bytes:
-    """The line with which the last message begins, the first one where all lines continue one."""
-    begin = last_lines_begin(lines, len(digests) - last_message(digests))
-    return lines[begin : lines.find(b"\n", begin) + 1]

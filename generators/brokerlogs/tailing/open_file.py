@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from generators.brokerlogs.discovery.log_file import LogBytes
 from generators.brokerlogs.discovery.log_series import Entry
+from generators.brokerlogs.forms.envelopes import unfinished
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.told_lines import Run, Stretch
 
@@ -88,13 +89,14 @@ class OpenFile:
             self.offset, self._leading = self.offset + length - len(data), not data
             self._tail = self._tail if self._packed else self.bytes.before(self.offset, TAIL)
         data = self._rest + data
-        end = data.rfind(b"\n") + 1 or (len(data) if len(data) > LONGEST else 0)
+        lines = data[: data.rfind(b"\n") + 1]
+        end = unfinished(lines) or (len(data) if len(data) > LONGEST else 0)
         self._rest = data[end:]
-        return self._advance(data[:end])
+        return self._advance(lines if end == len(lines) else data[:end])
 
     def last_lines(self) -> bytes:
         """The whole lines that were put back, where no more follow."""
-        end = self._rest.rfind(b"\n") + 1
+        end = unfinished(self._rest[: self._rest.rfind(b"\n") + 1])
         lines, self._rest = self._rest[:end], self._rest[end:]
         return self._advance(lines)
 
@@ -167,7 +169,8 @@ class OpenFile:
         stat = self._packed or self.bytes.stat()
         if stat is None:
             return Seen(self.offset, -1, -1, "")
-        is_read = not back and self.offset + len(self._rest) >= stat.st_size and b"\n" not in self._rest
+        is_whole = ended or b"\n" not in self._rest
+        is_read = not back and self.offset + len(self._rest) >= stat.st_size and is_whole
         mtime_ns = stat.st_mtime_ns if (ended if self._packed else is_read) else -1
         damage = self.bytes.damage if ended else None
         return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(self._tail_at(back)), damage or "")

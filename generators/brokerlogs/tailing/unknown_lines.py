@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
@@ -14,10 +14,8 @@ from generators.brokerlogs.tailing.file_choice import FileChoice
 from generators.brokerlogs.tailing.line_digests import (
     Digests,
     count_of_first_moment,
-    last_lines_begin,
+    digest_lines,
     last_message,
-    last_message_line,
-    line_begins,
     line_digests,
 )
 from generators.brokerlogs.tailing.open_file import OpenFile, last_number, line_number
@@ -77,16 +75,16 @@ class UnknownLines:
         """
         if not lines.endswith(b"\n"):
             return b"" if file.older else lines
-        digests = line_digests(lines)
+        digests, bounds = digest_lines(lines)
         if file.take_endless():
             digests[0] = 1
         runs, alone = self.told.compare(digests, file.limits, begins=file.begins, after=file.run)
         last = [run.end for run in runs if (run.stretch, run.told_end) in file.limits]
         new = 0 if file.goes_on else min(last, default=len(digests))
         if alone[new:].any():  # what follows the last one may be equal lines of the same moment
-            begin = line_begins(lines)[new]
-            before = last_message_line(lines[:begin], digests[:new]) if new else file.last_line
-            alone[new : new + count_of_first_moment(before + lines[begin:]) - before.count(b"\n")] = False
+            first = last_message(digests[:new])
+            before = lines[bounds[first] : bounds[first + 1]] if new else file.last_line
+            alone[new : new + count_of_first_moment(before + lines[bounds[new] :]) - bool(before)] = False
         file.goes_on = file.goes_on or bool(last)
         waits = len(digests) if ended else last_message(digests)
         if alone[:waits].any() and has_no_others(digests, runs, alone):
@@ -105,10 +103,9 @@ class UnknownLines:
         known = runs[-1].end if runs else 0
         if file.limits and not ended and known < len(digests):
             waits = max(waits, known)
-            begin = last_lines_begin(lines, len(digests) - waits)
-            if begin or len(lines) <= LONGEST:
-                file.put_back(lines[begin:])
-                lines, digests = lines[:begin], digests[:waits]
+            if waits or len(lines) <= LONGEST:
+                file.put_back(lines[bounds[waits] :])
+                lines, digests, bounds = lines[: bounds[waits]], digests[:waits], bounds[: waits + 1]
             if not lines:
                 return b""
         if file.begins and not file.older and (not runs or runs[0].begin > 1):  # the first line may be cut
@@ -116,14 +113,17 @@ class UnknownLines:
         if not self._is_of_older:  # lines before some that were told are older, but for a first one that was cut
             ends = [int(file.begins), *(run.end for run in runs)]
             file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
-        known, file.last_line = 0, last_message_line(lines, digests)
+        known, first = 0, last_message(digests)
+        file.last_line = lines[bounds[first] : bounds[first + 1]]
         if runs or file.older:
-            lines, known = self._between(file, lines, digests, runs)
+            lines, known = self._between(file, lines, digests, bounds, runs)
         else:
             told = self._tell(file, lines, digests)
             if again.any():
-                fresh = itertools.compress(lines.split(b"\n")[:-1], ~again)  # a lone carriage return ends no line
-                told = told[: len(told) - len(lines)] + b"".join(b"%b\n" % one for one in fresh)
+                fresh = b"".join(
+                    lines[bounds[k] : bounds[k + 1]] for k in np.flatnonzero(~again[: len(digests)]).tolist()
+                )
+                told = told[: len(told) - len(lines)] + fresh
             lines = told
         self._pass(file, runs[-1] if runs and runs[-1].end == len(digests) else None, known)
         return lines
@@ -151,12 +151,13 @@ class UnknownLines:
         if self._files.end == file.entry.key:
             self._files.untold = tuple(file.never_told)
 
-    def _between(self, file: OpenFile, lines: bytes, digests: Digests, runs: Sequence[Run]) -> tuple[bytes, int]:
+    def _between(
+        self, file: OpenFile, lines: bytes, digests: Digests, bounds: npt.NDArray[np.int64], runs: Sequence[Run]
+    ) -> tuple[bytes, int]:
         """Return the lines between the runs, but for older ones, which are noted, and the bytes after the last one.
 
         These are 0 unless others told what follows it, and the lines of this reader end there.
         """
-        bounds = line_begins(lines)
         told, at, known = [], 0, 0
         for run in [*runs, Run(len(digests), len(digests), self.mine, -1)]:
             between = lines[bounds[at] : bounds[run.begin]]

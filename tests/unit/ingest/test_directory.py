@@ -109,18 +109,21 @@ class Directory(RuleBasedStateMachine):
 
     @rule(limit=st.sampled_from([50, 1 << 20]), at=st.integers(0, 12), steps=st.sampled_from(MEANWHILE))
     def poll_while(self, limit: int, at: int, steps: tuple[str, ...]) -> None:
-        """Something happens as the reader is about to open a file."""
+        """Something happens as the reader is about to open a file, else after it has read."""
         self.meanwhile = at, steps
         self.poll(limit, 1000)
-        self.meanwhile = None
+        self._happen()
 
-    def _happen(self, step: str) -> None:
-        if step == "write":
-            self.write(4, 0)
-        elif step == "replace":
-            self.replace_live()
-        elif self._whole():
-            self._rotate(truncate=step == "copy")
+    def _happen(self) -> None:
+        steps, self.meanwhile = self.meanwhile[1] if self.meanwhile else (), None
+        for step in steps:
+            if step == "write":
+                self.write(4, 0)
+            elif step == "replace":
+                self.replace_live()
+            elif self._whole():
+                self._rotate(truncate=step == "copy")
+        self._set_times()
 
     def _time_ns(self) -> int:
         return int(self.now * 1e9) + (0 if self.is_coarse else time_ns())
@@ -133,10 +136,7 @@ class Directory(RuleBasedStateMachine):
 
     def _open(self, path: Path, *args, **kwargs) -> int:
         if self.meanwhile and self.meanwhile[0] == self.opened:
-            steps, self.meanwhile = self.meanwhile[1], None
-            for step in steps:
-                self._happen(step)
-            self._set_times()
+            self._happen()
         self.opened += 1
         assert self.opened < MOST_OPENED
         if self.forbidden and os.stat(path).st_ino in self.forbidden:

@@ -9,12 +9,13 @@ import pytest
 from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.forms.envelopes import bare_lines
 from tests.unit.field.test_forms import ENVELOPES, INSIDE, LAYOUTS, events, headers, incident, plain_events
+from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 from tests.unit.ingest.test_excerpts import FAILED, LINES
 from tests.unit.ingest.test_windows import told_hws, write
 
 PRINTED = [one for k, line in enumerate(LINES) for one in (line + FAILED * (k % 7 == 3)).splitlines()]
-OTHERS = [("CRI", None), ("journald export", None), ("stern", "epoch"), ("stern", "level before the time")]
-"""Envelopes of more lines than they hold, here, and those that are not read, either."""
+OTHERS = [("stern", "epoch"), ("stern", "level before the time")]
+"""Those that are not read, either."""
 Calls = Callable[[Path, Path], list[list[Path]]]
 
 
@@ -24,7 +25,7 @@ def test_lines_are_the_same_in_every_envelope(layout: str) -> None:
     plain = "\n".join([*lines, ""]).encode()
     assert bare_lines(plain) == plain
     for name, envelope in ENVELOPES.items():
-        if not {(name, None), (name, layout)} & {*OTHERS}:
+        if (name, layout) not in OTHERS:
             assert bare_lines("\n".join([*envelope(lines), ""]).encode().removeprefix(b"\xef\xbb\xbf")) == plain, name
 
 
@@ -36,7 +37,9 @@ def test_lines_are_the_same_in_every_envelope(layout: str) -> None:
         pytest.param(lambda log, copy: [[log, copy]], id="both"),
     ],
 )
-@pytest.mark.parametrize("envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose", "docker json-file"])
+@pytest.mark.parametrize(
+    "envelope", ["CRLF and BOM", "kubectl --timestamps", "docker compose", "docker json-file", "CRI", "journald export"]
+)
 @pytest.mark.parametrize("name", ["server.log.1", "copy/server.log", "k8s.log"])
 def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls: Calls, tmp_path: Path) -> None:
     """Its lines were told twice without a word."""
@@ -45,6 +48,41 @@ def test_a_copy_in_another_envelope_is_told_once(name: str, envelope: str, calls
         write(path.parent)
         path.write_text("".join(f"{line}\n" for line in lines))
     assert told_hws(tmp_path, calls(log, copy)) == [*range(110, 401, 10)]
+
+
+@pytest.mark.parametrize("limit", [50, 700, 1 << 16])
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("first", ["log", "copy"])
+@pytest.mark.parametrize("envelope", ["CRI", "journald export"])
+def test_a_line_in_parts_is_one_wherever_a_piece_ends(
+    envelope: str, first: str, restart: bool, limit: int, tmp_path: Path
+) -> None:
+    """Its copy was told again, behind a `lost` row."""
+    log = "".join(f"{line}\n" for line in PRINTED).encode()
+    copy = "".join(f"{line}\n" for line in ENVELOPES[envelope](PRINTED)).encode()
+    one, other = (log, copy) if first == "log" else (copy, log)
+    (tmp_path / "rep.log").write_bytes(one)
+    reader, told = reader_of(tmp_path), list[bytes]()
+    while lines := reader.read(limit):
+        told.append(lines)
+        reader = restarted(reader) if restart else reader
+    (tmp_path / "rep.log.1").write_bytes(other)
+    assert (b"".join(told), read_with_older(reader, limit)) == (one, [b""])
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_part_of_a_line_waits_for_the_last_one(restart: bool, tmp_path: Path) -> None:
+    copy = "".join(f"{line}\n" for line in ENVELOPES["CRI"](PRINTED)).encode()
+    end = copy.index(b" stdout P ", 1000)
+    end = copy.index(b"\n", end) + 1
+    (tmp_path / "rep.log").write_bytes(copy[:end])
+    reader = reader_of(tmp_path)
+    told = reader.read(1 << 16)
+    (tmp_path / "rep.log").write_bytes(copy)
+    reader = restarted(reader) if restart else reader
+    assert (told[-1:], told + reader.read(1 << 16)) == (b"\n", copy)
+    (tmp_path / "rep.log.1").write_text("".join(f"{line}\n" for line in PRINTED))
+    assert read_with_older(reader) == [b""]
 
 
 def test_lines_of_a_trace_in_an_export_go_by_the_time_of_the_line_before_them() -> None:
