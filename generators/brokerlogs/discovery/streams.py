@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
+
+import numpy as np
 
 from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.log_file import LogBytes
@@ -21,7 +23,7 @@ _PREFIXES = tuple(
 )
 _MOST = 200
 """Names of containers in one stream."""
-_PIECE, _HEAD = 8 << 20, 1 << 16
+_PIECE, _HEAD = 1 << 20, 1 << 16
 
 
 def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
@@ -39,62 +41,90 @@ _LOOKED_AT = 200
 _ENTRY = re.compile(rb"(?=\{\"|\[\")")
 _LARGEST = 1 << 30
 """Bytes of a log whose lines are put in order in memory."""
-_TOO_LARGE = "{}: its lines are not in the order of time, unread: sort them (`tac`, where the newest come first)"
-Order = Callable[[list[bytes]], list[bytes]]
+_SAMPLE = 10_000
+"""Lines by which it is seen what stands before a time."""
+_TOO_LARGE = "{}: more than 1 GiB of lines that are not in the order of time, unread: sort them, or give parts"
+Order = Callable[[bytearray], Iterator[bytearray]]
 
 
 def order_of(head: bytes) -> Order | None:
-    """Return what puts the lines of an export that begins with `head` in order; None for lines that are.
+    """Return what yields the lines of an export that begins with `head` in order; None for lines that are.
 
     The newest may come first, or all stand in one line of JSON, or in no order. A line without a time goes with the one
     before it.
     """
     if head[:1] in b"[{" and b"\n" not in head.rstrip() and len(_TIME.findall(head)) > 2:
-        return lambda lines: _ENTRY.split(b"\n".join(lines))
+        return _entries
     lines = head.split(b"\n", _LOOKED_AT)[:-1]
-    times = [time for time in _times([line for line in lines if line[:1] > b" "]) if time]
+    dated = [line for line in lines if line[:1] > b" "]
+    usual = _usual_before(dated)
+    times = [time for time in (_time(line, usual) for line in dated) if time]
     rises, falls = sum(a < b for a, b in pairwise(times)), sum(a > b for a, b in pairwise(times))
     if falls > 2 and falls > 4 * rises:
-        return lambda lines: lines[::-1]
+        return _last_first
     far = sum(a[:_COARSE] > b[:_COARSE] for a, b in pairwise(times))
     return _by_time if far > 2 and 10 * far > len(times) > 0.9 * len(lines) else None
 
 
-def _by_time(lines: list[bytes]) -> list[bytes]:
-    latest, keyed = b"", list[tuple[bytes, int]]()
-    for k, time in enumerate(_times(lines)):
-        latest = time or latest
-        keyed.append((latest, k))
-    return [lines[k] for _, k in sorted(keyed)]
+def _entries(text: bytearray) -> Iterator[bytearray]:
+    begins = [0, *(match.start() for match in _ENTRY.finditer(text)), len(text)]
+    return (text[begin:end] for begin, end in pairwise(begins))
 
 
-def _times(lines: list[bytes]) -> list[bytes]:
-    """The time of each line, b"" where it has none behind what stands before the time of most lines.
+def _last_first(text: bytearray) -> Iterator[bytearray]:
+    end = len(text)
+    while end >= 0:
+        begin = text.rfind(b"\n", 0, end) + 1
+        yield text[begin:end]
+        end = begin - 1
+
+
+def _by_time(text: bytearray) -> Iterator[bytearray]:
+    ends = np.append(np.fromiter((match.start() for match in re.finditer(b"\n", text)), np.int64), len(text))
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    usual = _usual_before(bytes(text[a:b]) for a, b in zip(begins[:_SAMPLE], ends[:_SAMPLE], strict=True))
+    latest, keys = b"", np.zeros(len(ends), "S32")
+    for k in range(len(ends)):
+        keys[k] = latest = _time(bytes(text[begins[k] : ends[k]]), usual) or latest
+    return (text[begins[k] : ends[k]] for k in keys.argsort(kind="stable"))
+
+
+def _usual_before(lines: Iterable[bytes]) -> bytes:
+    """What stands before the time of most lines."""
+    before = Counter(_before(found) for line in lines if (found := _TIME.search(line)))
+    return before.most_common(1)[0][0] if before else b""
+
+
+def _before(time: re.Match[bytes]) -> bytes:
+    return time.string[max(0, time.start() - _BEFORE) : time.start()]
+
+
+def _time(line: bytes, usual: bytes) -> bytes:
+    """The time of a line, b"" where it has none behind what `usual`ly stands before it.
 
     A line of a trace in an envelope has the envelope's time alone, which may be of another zone.
     """
-    found = [_TIME.search(line) for line in lines]
-    before = Counter(one.string[max(0, one.start() - _BEFORE) : one.start()] for one in found if one)
-    usual = before.most_common(1)[0][0] if before else b""
-    same = (one and one.string[max(0, one.start() - _BEFORE) : one.start()] == usual for one in found)
-    return [one[0].replace(b"T", b" ") if one and there else b"" for one, there in zip(found, same, strict=True)]
+    found = _TIME.search(line)
+    return found[0].replace(b"T", b" ") if found and _before(found) == usual else b""
 
 
 def arrange(path: Path, folder: Path) -> list[str] | None:
-    """Write the lines of an export in order; returns what is wrong with it, None where they are in order."""
-    data = LogBytes(path)
-    text = b"".join(_pieces(data))
-    order = order_of(text[:_HEAD])
+    """Write the lines of an export in order; returns what is wrong with it, None where they are in order.
+
+    It takes the memory of its text, and about a quarter of that for the times of its lines.
+    """
+    data, text = LogBytes(path), bytearray()
+    for piece in _pieces(data):
+        text += piece
+    order = order_of(bytes(text[:_HEAD]))
     if len(text) > _LARGEST:
         return [_TOO_LARGE.format(path)]
     if order is None:
         return None
-    lines = text.split(b"\n")
-    del text  # it and its lines are all that is held
-    while len(lines) > 1 and not lines[-1]:
-        lines.pop()
+    while len(text) > 1 and text.endswith(b"\n"):
+        del text[-1:]
     with (folder / plain_name(path.name)).open("wb") as file:
-        file.writelines(line + b"\n" for line in order(lines))
+        file.writelines(line + b"\n" for line in order(text))
     return [*filter(None, (data.damage, data.error))]
 
 
