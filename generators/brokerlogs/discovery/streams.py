@@ -90,7 +90,7 @@ def _by_time(text: bytearray) -> Iterator[bytearray]:
 
 
 def _usual_before(lines: Iterable[bytes]) -> bytes:
-    """What stands before the time of most lines."""
+    """Return the few characters before the time of most lines."""
     before = Counter(_before(found) for line in lines if (found := _TIME.search(line)))
     return before.most_common(1)[0][0] if before else b""
 
