@@ -1,4 +1,4 @@
-"""`silver/telemetry_gaps`: telemetry that is missing, late, restarted or out of time."""
+"""`silver/telemetry_gaps`: telemetry that is missing, late, restarted, out of time, or contradicts other."""
 
 from schemas.declaration import Column, Table
 from schemas.keys import LEVEL
@@ -10,7 +10,7 @@ UNREAD = "unread: "
 
 TABLE = Table(
     "silver/telemetry_gaps",
-    "telemetry that is missing, late, restarted or out of time",
+    "telemetry that is missing, late, restarted, out of time, or contradicts other",
     (
         Column("cluster", "string", "cluster name", null=False),
         Column("topic", "string", "topic name, where one partition's series is concerned"),
@@ -24,7 +24,7 @@ TABLE = Table(
         Column("series", "string", "partition or source", null=False),
         Column("seq_from", "bigint", "first number concerned"),
         Column("seq_to", "bigint", "last number concerned, inclusive"),
-        Column("kind", "string", "gap, late, reset or clock", null=False),
+        Column("kind", "string", "gap, late, reset, clock or contradiction", null=False),
         Column("detail", "string", "what the reader knows of it"),
         LEVEL,
     ),

@@ -33,7 +33,7 @@ ORDER BY ALL
 class GapSettings(OccurrenceSettings):
     """Fires for rows of `silver/telemetry_gaps` of these kinds."""
 
-    kinds: Kinds = ("gap", "clock")
+    kinds: Kinds = ("gap", "clock", "contradiction")
 
 
 def occurrence(

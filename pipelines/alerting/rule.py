@@ -14,7 +14,7 @@ from pipelines.alerting.conditions import Ask, Condition
 from pipelines.alerting.restarts import Restarts
 
 SEVERITIES = ("info", "warning", "critical")
-GAP_KINDS = ("gap", "late", "reset", "clock")
+GAP_KINDS = ("gap", "late", "reset", "clock", "contradiction")
 STRICT = ConfigDict(extra="forbid")
 WITHDRAWN = "found no more"
 

@@ -222,6 +222,8 @@ def missing(record: ClusterRecord) -> Iterator[str]:
         yield f"{words.count(gaps, 'gap')} in its telemetry"
     if clocks := record.gaps.get("clock", 0):
         yield f"{words.count(clocks, 'clock')} found wrong"
+    if others := record.gaps.get("contradiction", 0):
+        yield f"{words.count(others, 'row')} that contradict others: one log or disk is of another cluster, or damaged"
     for broker, by in record.ahead.items():
         yield f"the clock of {words.brokers([broker])} is at least {int(by.total_seconds()):,} s ahead"
     if anew := record.gaps.get(ANEW, 0):

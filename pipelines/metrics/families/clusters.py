@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from pipelines.alerting.rule import GAP_KINDS
 from pipelines.metrics.families.family import gauge, seconds
 from pipelines.verdict import ClusterRecord, Condition, State, Verdict
 from pipelines.verdict.losses import NOT_EXCLUDED
@@ -168,7 +169,7 @@ def sources(judged: Judged) -> Iterator[Metric]:
         "telemetry_gaps",
         "Gaps in the last 24 hours judged: telemetry missing, late, begun anew, or with a wrong clock",
         ("cluster", "kind"),
-        (((r.cluster, kind), r.gaps.get(kind, 0)) for r, _ in judged for kind in ("gap", "late", "reset", "clock")),
+        (((r.cluster, kind), r.gaps.get(kind, 0)) for r, _ in judged for kind in GAP_KINDS),
     )
     yield gauge(
         "lines_not_understood",

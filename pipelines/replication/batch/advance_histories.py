@@ -27,6 +27,7 @@ class HistoryChanges:
 
     isr_changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
+    contradictions: list[dict[str, Any]] = field(default_factory=list)
     gauge_moves: list[GaugeMove] = field(default_factory=list)
 
 
@@ -59,6 +60,7 @@ def _advance(state: State, lookup: StateTermLookup, partition: int, upto: int, c
     _keep_registration(state, partition, history.registration, due)
     changes.isr_changes += history.take_isr_changes()
     changes.regressions += history.take_regressions()
+    changes.contradictions += history.take_contradictions()
 
 
 def _decide_first_terms(state: State, upto: I64) -> None:

@@ -131,6 +131,7 @@ class Shard:
         results, lookup = self._run_terms(batch, lines, closed)
         changes = self._advance_histories(lookup, batch, clocks, minutes, closed)
         self._find_gaps(gaps, batch, results, clocks, decided)
+        gaps.of_partitions += changes.contradictions
         self._count(minutes, batch, results, broker_wide)
         tables = self._tables(batch, results, changes)
         if gaps.of_sources or gaps.of_partitions:

@@ -61,6 +61,21 @@ def prevails(event: PartitionEvent, commit: CommittedIsr) -> bool:
     return not provisional(event) or _controller_epoch(event) > _controller_epoch(commit)
 
 
+def contradiction(event: PartitionEvent, commit: CommittedIsr) -> list[dict[str, Any]]:
+    """The row about an event that does not prevail and is committed, as the commit is: one of both is of another
+    cluster, or damaged. Of what only controllers report there is none."""
+    if provisional(event) or commit.witness == CONTROLLER_ONLY:
+        return []
+    said = f"ISR {sorted(event.isr or ())} at partition epoch {event.partition_epoch}, others say {sorted(commit.isr)}"
+    return [
+        {
+            "ts": event.ts, "source_id": event.source_id, "source_epoch": event.source_epoch, "series": "partition",
+            "kind": "contradiction", "detail": said, "level": event.level, "leader_id": commit.leader_id,
+            "leader_epoch": commit.leader_epoch, "topic_id": event.topic_id, "broker": event.broker_id,
+        }
+    ]  # fmt: skip
+
+
 def _controller_epoch(reported: PartitionEvent | CommittedIsr) -> int:
     return -1 if reported.controller_epoch is None else reported.controller_epoch
 

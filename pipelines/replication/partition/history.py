@@ -152,6 +152,14 @@ class PartitionHistory(Persisted):
         rows, self.regressions = self.regressions, []
         return rows
 
+    def take_contradictions(self) -> list[dict[str, Any]]:
+        """Removes and returns the new rows of `silver/telemetry_gaps`."""
+        place = {"cluster": self.cluster, "topic": self.topic, "partition": self.partition}
+        found = [{**place, **row} for topic in self.topics for row in topic.isr.contradictions]
+        for topic in self.topics:
+            topic.isr.contradictions = []
+        return found
+
     def to_bytes(self) -> bytes:
         return codec.encode(self, VERSION)
 

@@ -15,6 +15,7 @@ from pipelines.replication.partition.committed_isr import (
     RETRACTED,
     CommittedIsr,
     ProposedIsr,
+    contradiction,
     contradicts,
     merge,
     prevails,
@@ -44,6 +45,8 @@ class IsrHistory(Persisted):
     floor: int | None = None
     deleted: bool = False
     """Another topic has taken the place of this one: what only controllers report of it is a replay."""
+    contradictions: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of silver/telemetry_gaps about committed ISRs of which others say something else, until they are taken."""
 
     def propose(self, event: PartitionEvent) -> None:
         """The leader asked for this ISR."""
@@ -67,6 +70,7 @@ class IsrHistory(Persisted):
             commit.replay = self.deleted
         elif contradicts(event, commit):
             if not prevails(event, commit):
+                self.contradictions += contradiction(event, commit)
                 return
             commit = self._replace(commit, event, due)
         was_replay, changed = commit.replay, merge(commit, event, *leader)
