@@ -113,4 +113,10 @@ def test_gaps_and_levels(lake):
     write(lake, "telemetry_gaps", {**gap, "kind": "gap"}, {**gap, "kind": "clock"})
     found = samples(exporter(lake))
     assert only(found, "partitions_by_level", "level") == {("3",): 1, ("0",): 1, ("unknown",): 1}
-    assert only(found, "telemetry_gaps", "kind") == {("gap",): 1, ("late",): 0, ("reset",): 0, ("clock",): 1}
+    assert only(found, "telemetry_gaps", "kind") == {
+        ("gap",): 1,
+        ("late",): 0,
+        ("reset",): 0,
+        ("clock",): 1,
+        ("contradiction",): 0,
+    }
