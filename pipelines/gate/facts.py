@@ -91,6 +91,8 @@ class Facts:
     stale: str = ""
     unknown: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    down: Brokers = NOBODY
+    """Brokers that are down already, or do not answer."""
 
 
 def chosen(racks: Mapping[int, str | None], ids: Collection[int], rack: str | None) -> tuple[Brokers, tuple[str, ...]]:

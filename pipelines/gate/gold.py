@@ -22,6 +22,8 @@ from schemas import brokers, partition_health
 from schemas.levels import FULL, LEAN, POLLED, STOCK
 from schemas.partition_health import STALLED_MS
 
+AWAY = ("no_answer", "fenced", "down", "unregistered")
+"""States of brokers that are stopped already, as far as can be told."""
 ASK = "--bootstrap HOST:PORT asks the cluster itself"
 
 
@@ -55,6 +57,7 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
     return Facts(
         record.cluster, stopped, partitions, as_of, "gold", controllers_apart=asked.controllers_apart, stale=stale,
         unknown=doubts, notes=(seen.text, *(one.text(lake.root) for one in last_copies(lake, Filter(record.cluster)))),
+        down=frozenset(row["broker_id"] for row in known if row["state"] in AWAY),
     )  # fmt: skip
 
 

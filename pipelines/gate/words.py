@@ -18,14 +18,18 @@ COLUMNS = ("topic_partition", "effect", "isr", "isr_then", "min_isr", "no_leader
 def headline(judged: Judgement, now: datetime) -> str:
     """The answer and what it rests on, in a line."""
     facts, who = judged.facts, words.brokers(judged.facts.stopped)
-    hosted = words.count(len(judged.partitions), "partition")
+    hosted, down = words.count(len(judged.partitions), "partition"), facts.stopped & facts.down
+    are = f"{words.brokers(down)} {'is' if len(down) == 1 else 'are'} down already"
+    whole = bool(down) and down == facts.stopped
     if judged.answer is Answer.YES:
-        kept = _kept(judged)
-        said = f"YES: {who} may be stopped now: {kept}"
+        said = f"YES: {are if whole else f'{who} may be stopped now'}: {_kept(judged)}"
     elif judged.answer is Answer.NO:
-        said = f"NO: {who} must not be stopped now: {_reasons(judged, hosted)}"
+        it = "it" if len(down) == 1 else "them"
+        must = f"must not be stopped now{f', {are}' if down else ''}: "
+        said = f"NO: {f'{are}: start {it}; without {it} ' if whole else f'{who} {must}'}{_reasons(judged, hosted)}"
     else:
-        said = f"NOT KNOWN whether {who} may be stopped now: {facts.stale or _unknown(judged, hosted)}"
+        may = f"{who}, down already, may stay away" if whole else f"{who} may be stopped now"
+        said = f"NOT KNOWN whether {may}: {facts.stale or _unknown(judged, hosted)}"
     return f"{facts.cluster}: {said} ({_as_of(judged, now)})"
 
 

@@ -1,17 +1,26 @@
 """Four lakes of one cluster at the table level, for looking at the page: healthy, a broker gone, LOST, cut off.
 
 python -m tests.web.staged FOLDER [VIEW ...]    screenshots of every view of each, 1440 light and 390 dark
+
+Every table is derived from `turns`, what became of each partition, and `away`, which brokers were down: test_staged.py
+holds the tables against each other.
 """
 
 import sys
 from datetime import timedelta
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 from schemas.brokers import CUT_OFF
 from tests.unit.project.lakes import at, health, job_has_read, loss, write
 from tests.web.lakes import NOW
 
 TOPICS = {"audit": 4, "clicks": 48, "orders": 12, "payments-settlement-reconciliation-eu-central": 6}
+PLACES = [(topic, n) for topic, size in TOPICS.items() for n in range(size)]
+SINGLE, LOSER = ("audit", 1), ("clicks", 0)
+"""The partition of one replica, on broker 2, and the one that loses offsets."""
 RACKS = {1: "a", 2: "b", 3: "c"}
 VIEWS = {
     "overview": "/?cluster=prod",
@@ -24,293 +33,334 @@ VIEWS = {
     "partitions": "/partitions?cluster=prod&q=clicks",
     "partition": "/partition?cluster=prod&topic=clicks&partition=0",
     "quality": "/quality?cluster=prod",
-    "fleet": "/",
 }
 KINDS = ("healthy", "gone", "lost", "cut_off")
-GONE = at(-240)
-"""When broker 2 is killed."""
+BEGUN, GONE, TOLD_TO = at(-7200), at(-240), at(80)
+"""When all began, when broker 2 is killed or the watcher cut off, and up to when the others have told."""
+LAGS, NO_3, NO_1, UNCLEAN, BACK_3, BACK_1 = (at(s) for s in (-2290, -490, -480, -200, -150, -120))
+"""LOST: broker 2 leaves the ISR of LOSER, broker 3 dies, then 1; 2 is elected uncleanly; 3 and 1 join again."""
+
+
+class Turn(NamedTuple):
+    """Who leads a partition from a time on (-1: nobody), its epoch, its ISR, and why it changed."""
+
+    ts: object
+    leader: int
+    epoch: int
+    isr: tuple
+    cause: str
+
+
+@cache
+def turns(kind, place):
+    """What became of a partition, in order of time."""
+    first = Turn(BEGUN, 1 + place[1] % 3, 4, (1, 2, 3), "")
+    if place == SINGLE:
+        first = Turn(BEGUN, 2, 4, (2,), "")
+        return [first, Turn(GONE + timedelta(seconds=5), -1, 5, (2,), "")] if kind == "gone" else [first]
+    found = [first]
+
+    def then(ts, isr, cause, leader=None):
+        last = found[-1]
+        leader = leader or (last.leader if last.leader in isr else min(isr))
+        found.append(Turn(ts, leader, last.epoch + (leader != last.leader), tuple(isr), cause))
+
+    if kind == "gone":
+        then(GONE + timedelta(seconds=5), (1, 3), "controller_fenced")
+    if kind == "lost":
+        alive = (1, 3) if place == LOSER else (1, 2, 3)
+        if place == LOSER:
+            then(LAGS, alive, "lag")
+        then(NO_3, [n for n in alive if n != 3], "controller_fenced")
+        then(*((NO_1, (1,), "", -1) if place == LOSER else (NO_1, (2,), "controller_fenced")))
+        if place == LOSER:
+            then(UNCLEAN, (2,), "", 2)
+        then(BACK_3, (2, 3), "caught_up")
+        then(BACK_1, (1, 2, 3), "caught_up")
+    return found
+
+
+def turn(kind, place, ts):
+    """How a partition stood at a time."""
+    return next(one for one in reversed(turns(kind, place)) if one.ts <= ts)
+
+
+def told_to(kind):
+    return GONE if kind == "cut_off" else TOLD_TO
+
+
+def away(kind):
+    """By broker from when until when it does not answer; None: it still does not."""
+    soon = timedelta(seconds=20)
+    return {"gone": {2: (GONE, None)}, "lost": {3: (NO_3, BACK_3 - soon), 1: (NO_1, BACK_1 - soon)}}.get(kind, {})
+
+
+def is_up(kind, broker, ts):
+    begun, ends = away(kind).get(broker, (NOW, NOW))
+    return not begun <= ts < (ends or NOW)
+
+
+def min_isr(place):
+    return 1 if place == SINGLE else 2
+
+
+def is_small(place, one):
+    return one.leader >= 0 and len(one.isr) < min_isr(place)
+
+
+def end(kind, place, ts):
+    """The leader's log end offset at a time: one record in ten seconds, but while nobody leads."""
+    if place == SINGLE and kind == "gone":
+        ts = min(ts, GONE)
+    if kind == "lost" and place == LOSER:
+        if ts >= UNCLEAN:
+            return end(kind, place, LAGS) + (ts - UNCLEAN) // timedelta(seconds=5)
+        ts = min(ts, NO_1)
+    return 4483 + place[1] + (ts - BEGUN) // timedelta(seconds=10)
+
+
+def mark(kind, place, ts):
+    """The HW at a time: the end, but while under min ISR or without a leader it stands."""
+    standing = [one for one in turns(kind, place) if one.ts <= ts]
+    since = None
+    for one in standing:
+        since = (since or one.ts) if is_small(place, one) or one.leader < 0 else None
+        since = one.ts if one.ts == UNCLEAN else since
+    return end(kind, place, min(ts, since or ts))
+
+
+def counts(kind, ts):
+    """Partitions offline, under min ISR and under-replicated at a time."""
+    now = [(place, turn(kind, place, ts)) for place in PLACES]
+    return {
+        "offline": sum(one.leader < 0 for _, one in now),
+        "under_min_isr": sum(is_small(place, one) for place, one in now),
+        "under_replicated": sum(one.leader >= 0 and len(one.isr) < (3, 1)[place == SINGLE] for place, one in now),
+    }
 
 
 def write_lake(lake, kind):
     """One of KINDS; a minute ago all was read."""
-    gone, lost, cut = (kind == one for one in KINDS[1:])
-    led = {n: [] for n in RACKS}
-    partitions = []
-    for topic, size in TOPICS.items():
-        for n in range(size):
-            leader = 1 + n % 3
-            values = _gone(topic, n, leader) if gone else {"leader_id": leader}
-            if lost and (topic, n) == ("clicks", 0):
-                values = {"leader_id": 2, "hw": 5030, "leader_leo": 5031, "leader_epoch": 5}
-            led.setdefault(values["leader_id"], []).append((topic, n))
-            base = {"hw": 5210 + n, "leader_leo": 5210 + n, "level": 1, "last_event_ts": GONE if cut else at(80)}
-            partitions.append(health(topic, n, **base | values))
-    write(lake, "partition_health", *partitions)
-    write(lake, "brokers", *(_broker(n, kind, led.get(n, ())) for n in RACKS))
-    write(lake, "cluster_minute", *(_minute(n, kind) for n in range(-70, -4 if cut else 2)))
-    write(lake, "broker_lag", *(_interval(n, broker) for n in range(-70, -4 if cut else 2) for broker in RACKS))
+    write(lake, "partition_health", *(_health(kind, place) for place in PLACES))
+    write(lake, "brokers", *(_broker(kind, n) for n in RACKS))
+    _by_minute(lake, kind)
     window = {"brokers": [2], "begins": at(-3600), "until": at(-3000), "reason": "upgrade to 4.1", "author": "ops"}
     write(lake, "downtimes", window)
     _told_before(lake)
     _events(lake, kind)
     _silver(lake, kind)
-    if gone:
-        _told(
-            lake,
-            "offline",
-            "critical",
-            "prod: OFFLINE: broker 2 gone: 1 of 70 partitions offline",
-            "audit-1",
-            brokers="2",
-            summary="OFFLINE prod: broker 2, 1 partition of audit",
-            more=["at_risk"],
-        )
-    if lost:
-        _told(
-            lake,
-            "loss",
-            "critical",
-            "prod: LOST: 180 offsets in 1 partition: unclean election of broker 2 after broker 1",
-            "clicks-0",
-            loss="r1",
-            offsets="180",
-            summary="LOST prod: unclean election, 180 offsets of clicks",
-        )
-        write(
-            lake,
-            "hw_regressions",
-            loss(
-                ts=at(-200),
-                leader_epoch=5,
-                leader_epoch_before=4,
-                hw_before=5183,
-                hw_after=5003,
-                lost_from=5003,
-                lost_to=5183,
-                level=1,
-                evidence='{"hw":{"broker":1,"offset":5183}}',
-            ),
-        )
-    if cut:
-        _told(
-            lake,
-            "watcher_cut_off",
-            "warning",
-            "prod: NOT JUDGED: no broker has answered the watcher",
-            "prod",
-            partitions="",
-            summary="WATCHER CUT OFF hwmark: prod",
-            cluster="",
-        )
+    _told(lake, kind)
     job_has_read(lake)
 
 
-def _gone(topic, n, leader):
-    if topic == "audit" and n == 1:
-        return {"leader_id": -1, "offline": True, "ar": [2], "isr": [2], "min_isr": 1}
-    led = 1 if leader == 2 else leader
-    small = {"isr": [1, 3], "osr": [2], "under_replicated": True, "one_failure_away": "under_min_isr"}
-    return {"leader_id": led, "leader_epoch": 5} | small
+def _health(kind, place):
+    ts = told_to(kind)
+    now = turn(kind, place, ts)
+    assigned = [2] if place == SINGLE else [1, 2, 3]
+    outside = sorted({*assigned} - {*now.isr})
+    small = {"osr": outside, "under_replicated": bool(outside), "under_min_isr": is_small(place, now)}
+    if outside:
+        small["one_failure_away"] = "under_min_isr"
+    row = {"leader_id": now.leader, "leader_epoch": now.epoch, "isr": list(now.isr), "ar": assigned, "level": 1}
+    row |= {"hw": mark(kind, place, ts), "leader_leo": end(kind, place, ts), "min_isr": min_isr(place)}
+    gone = {"offline": now.leader < 0, "last_event_ts": GONE if now.leader < 0 else ts}
+    return health(*place, **row | small | gone)
 
 
-def _broker(n, kind, led):
+def _broker(kind, n):
+    ts = told_to(kind)
+    now = {place: turn(kind, place, ts) for place in PLACES}
+    hosted = [place for place in PLACES if place != SINGLE or n == 2]
+    led = sum(one.leader == n for one in now.values())
+    back = away(kind).get(n, (BEGUN, BEGUN))[1]
     row = {
-        "cluster": "prod", "broker_id": n, "rack": RACKS[n], "replicas": 70, "led": len(led), "followed": 70 - len(led),
-        "ts": at(80), "state": "answers", "since": at(-7200), "level": 1, "witness": "watcher", "lag_records": 2,
-        "holds_back": 0, "out_of_sync": 0, "last_reported_ts": at(80), "quorum": "quorum: 3 voters, 3 caught up",
-        "quorum_since": at(-7200),
+        "cluster": "prod", "broker_id": n, "rack": RACKS[n], "replicas": len(hosted), "led": led,
+        "followed": len(hosted) - led, "ts": ts, "state": "answers", "since": back, "level": 1, "witness": "watcher",
+        "lag_records": 2, "holds_back": 0, "out_of_sync": 0,
+        "outside_isr": sum(n not in now[one].isr for one in hosted),
+        "last_reported_ts": ts, "quorum": "quorum: 3 voters, 3 caught up", "quorum_since": BEGUN,
     }  # fmt: skip
-    if kind == "gone" and n == 2:
+    if back is None:
         gone = {"state": "no_answer", "since": GONE, "reason": "refused", "last_reported_ts": GONE, "lag_records": None}
-        return row | gone | {"outside_isr": 69, "followed": 70, "quorum": None}
+        return row | gone | {"quorum": None}
     if kind == "cut_off":
-        unsure = {"state": "unknown", "since": GONE, "reason": CUT_OFF, "ts": GONE, "last_reported_ts": GONE}
-        return row | unsure
+        return row | {"state": "unknown", "since": GONE, "reason": CUT_OFF}
     return row
 
 
-def _interval(n, broker):
-    held = {"led_held_back": 2 if broker == 3 and n in (-31, -30) else 0}
-    lag = {"followed": 47, "level": 1, "lag_records": 48 * (n % 2), "lag_ms": 900}
-    return {"cluster": "prod", "broker_id": broker, "ts": at(60 * n)} | lag | held
-
-
-def _minute(n, kind):
-    names = ("offline", "under_min_isr", "under_replicated")
-    none = dict.fromkeys([*names, *(f"{name}_max" for name in names)], 0)
-    row = none | {"cluster": "prod", "minute": at(0) + timedelta(minutes=n), "partitions": 70}
-    if kind == "gone" and n >= -4:
-        row |= {
-            "offline": 1,
-            "offline_max": 1,
-            "under_replicated": 69,
-            "under_replicated_max": 69,
-            "under_min_isr_max": 2 * (n == -4),
-        }
-    if kind == "lost" and -8 <= n <= -3:
-        row |= {"offline_max": 1, "offline": int(n < -3), "under_replicated_max": 5, "under_replicated": 5}
-    return row
+def _by_minute(lake, kind):
+    rows, lags, led = [], [], []
+    for n in range(-70, -4 if kind == "cut_off" else 1):
+        minute = at(60 * n)
+        each = [counts(kind, minute + timedelta(seconds=s)) for s in range(60)]
+        last = each[-1]
+        most = {f"{name}_max": max(one[name] for one in each) for name in last}
+        seconds = {f"{name}_s": float(sum(one[name] > 0 for one in each)) for name in last}
+        whole = {"cluster": "prod", "minute": minute, "partitions": len(PLACES) - last["offline"]}
+        rows.append(whole | last | most | seconds)
+        ends = minute + timedelta(seconds=59)
+        now = [turn(kind, place, ends).leader for place in PLACES]
+        led += [{"broker_id": b, "minute": minute, "partitions": now.count(b)} for b in RACKS]
+        lag = {"followed": 47, "level": 1, "lag_records": 48 * (n % 2), "lag_ms": 900}
+        up = [b for b in RACKS if is_up(kind, b, minute)]
+        held = {3: 2} if n in (-31, -30) else {}
+        lags += [lag | {"broker_id": b, "ts": minute, "led_held_back": held.get(b, 0)} for b in up]
+    write(lake, "cluster_minute", *rows)
+    write(lake, "broker_minute", *led)
+    write(lake, "broker_lag", *lags)
 
 
 def _events(lake, kind):
+    ts = told_to(kind)
     row = {"cluster": "prod", "event_type": "progress", "partition": -1, "level": 1, "topic": None}
-    to = at(80) if kind != "cut_off" else GONE
-    sources = [{"broker_id": n, "source_id": f"watch/main/broker-{n}"} for n in RACKS]
-    told = [row | source | {"ts": GONE if kind == "gone" and source["broker_id"] == 2 else to} for source in sources]
-    state = row | {"event_type": "broker_state", "detail": "answers"}
-    told += [state | source | {"ts": at(-7200), "replica_id": source["broker_id"]} for source in sources]
-    if kind in ("gone", "cut_off"):
-        which = sources if kind == "cut_off" else [sources[1]]
-        told += [
-            state | one | {"ts": GONE, "detail": "no_answer: refused", "replica_id": one["broker_id"]} for one in which
-        ]
+    sources = {n: {"broker_id": n, "source_id": f"watch/main/broker-{n}"} for n in RACKS}
+    ends = {n: ts if is_up(kind, n, ts) else GONE for n in RACKS}
+    told = [row | source | {"ts": ends[n]} for n, source in sources.items()]
+    out = dict.fromkeys(RACKS, (GONE, None)) if kind == "cut_off" else away(kind)
+    states = [(n, BEGUN, "answers") for n in RACKS]
+    states += [(n, since, "no_answer: refused") for n, (since, _) in out.items()]
+    states += [(n, until, "answers") for n, (_, until) in out.items() if until]
+    state = row | {"event_type": "broker_state"}
+    told += [state | sources[n] | {"ts": ts, "detail": detail, "replica_id": n} for n, ts, detail in states]
+    elections = [(place, one) for place in PLACES for one in turns(kind, place)[1:]]
+    election = {"event_type": "election", "broker_id": 100, "source_id": "controller"}
+    told += [
+        election | {"topic": topic, "partition": n, "ts": one.ts, "leader_id": one.leader, "leader_epoch": one.epoch}
+        for (topic, n), one in elections
+        if one.leader < 0 or not one.cause
+    ]
     write(lake, "replication_events", *told)
     stretch = {"cluster": "prod", "from_ts": at(-7 * 86_400), "level": 1}
-    ends = {n: GONE if kind == "gone" and n == 2 else to for n in RACKS}
-    kinds = [source | {"kind": name} for source in sources for name in ("terms", "hw", "isr")]
-    write(lake, "coverage", *(stretch | one | {"to_ts": ends[one["broker_id"]]} for one in kinds))
-    leads = [{"broker_id": n, "partitions": 23} for n in RACKS]
-    write(lake, "broker_minute", *(one | {"minute": at(60 * n)} for one in leads for n in range(-70, 1)))
+    kinds = [
+        source | {"kind": name, "to_ts": ends[n]} for n, source in sources.items() for name in ("terms", "hw", "isr")
+    ]
+    write(lake, "coverage", *(stretch | one for one in kinds))
 
 
 def _silver(lake, kind):
-    advance = {"kind": "advance", "topic": "clicks", "leader_id": 1, "isr": [1, 2, 3], "leader_epoch": 4, "level": 1}
-    start = advance | {"kind": "term_start", "ts": at(-3500), "hw": 4853, "leader_leo": 4853}
-    last = {"healthy": 357, "gone": 357, "lost": 330, "cut_off": 326}[kind]
-    write(
-        lake,
-        "partition_hw",
-        start,
-        *(
-            advance | {"ts": at(-3500 + 10 * s), "hw": 4853 + s, "leader_leo": 4853 + s + s % 3}
-            for s in range(1, last + 1)
-        ),
-    )
-    follows = {"state": "in_sync", "topic": "clicks", "leader_id": 1}
-    write(
-        lake,
-        "replica_sync",
-        *(
-            follows | {"ts": at(-3500 + 100 * s), "replica_id": n, "leo": 4853 + 10 * s}
-            for s in range(1, last // 10 + 1)
-            for n in (2, 3)
-        ),
-    )
-    if kind == "gone":
-        shrink = {
-            "change": "shrink",
-            "cause": "controller_fenced",
-            "removed": [2],
-            "added": [],
-            "isr_before": [1, 2, 3],
-            "isr_after": [1, 3],
-        }
-        row = shrink | {"leader_id": 1, "leader_epoch": 4, "revision": 1}
-        write(
-            lake,
-            "isr_changes",
-            *(
-                row | {"topic": "clicks", "partition": n, "ts": GONE + timedelta(seconds=5), "partition_epoch": 7}
-                for n in range(48)
-            ),
-        )
+    heads, changes = [], []
+    for topic, n in PLACES:
+        place = {"topic": topic, "partition": n, "level": 1}
+        of, frozen = turns(kind, (topic, n)), False
+        for before, now in pairwise([None, *of]):
+            at_ts = {"ts": now.ts, "hw": mark(kind, (topic, n), now.ts), "leader_leo": end(kind, (topic, n), now.ts)}
+            row = place | at_ts | {"leader_id": now.leader, "leader_epoch": now.epoch, "isr": list(now.isr)}
+            began = now.leader >= 0 and (before is None or before.leader != now.leader)
+            if began:
+                heads.append(row | {"kind": "term_start"})
+            small = is_small((topic, n), now)
+            if small and (began or not frozen):
+                heads.append(row | {"kind": "freeze", "ts": now.ts + timedelta(milliseconds=1), "frozen": True})
+            if frozen and not small and now.leader >= 0 and not began:
+                heads.append(row | {"kind": "thaw"})
+            frozen = small
+            if before and before.isr != now.isr and now.cause:
+                left, came = sorted({*before.isr} - {*now.isr}), sorted({*now.isr} - {*before.isr})
+                change = {"change": "shrink" if left else "expand", "removed": left, "added": came, "cause": now.cause}
+                ids = {"leader_id": now.leader, "leader_epoch": now.epoch, "revision": 1, "under_min_isr": small}
+                isr = {"isr_before": list(before.isr), "isr_after": list(now.isr), "partition_epoch": 5 + len(changes)}
+                changes.append(place | {"ts": now.ts} | change | ids | isr)
+    write(lake, "partition_hw", *heads, *_advances(kind))
+    if changes:
+        write(lake, "isr_changes", *changes)
+    write(lake, "replica_sync", *_follows(kind))
     if kind == "lost":
-        write(
-            lake,
-            "partition_hw",
-            advance
-            | {
-                "kind": "term_start",
-                "ts": at(-200),
-                "leader_id": 2,
-                "hw": 5003,
-                "leader_leo": 5003,
-                "leader_epoch": 5,
-                "isr": [2],
-            },
-            *(
-                advance
-                | {"ts": at(-200 + 10 * s), "leader_id": 2, "hw": 5003 + s, "leader_leo": 5004 + s, "leader_epoch": 5}
-                for s in range(1, 28)
-            ),
-        )
-        left = {"change": "shrink", "cause": "lag", "topic": "clicks", "added": [], "leader_id": 1, "revision": 1}
-        write(
-            lake,
-            "isr_changes",
-            *(
-                left | {"ts": at(-560 + 10 * n), "removed": [b], "isr_before": before, "isr_after": after} | epochs
-                for n, (b, before, after, epochs) in enumerate(
-                    [
-                        (2, [1, 2, 3], [1, 3], {"partition_epoch": 6, "leader_epoch": 4}),
-                        (3, [1, 3], [1], {"partition_epoch": 7, "leader_epoch": 4}),
-                    ]
-                )
-            ),
-        )
-        election = {
-            "event_type": "election",
-            "topic": "clicks",
-            "partition": 0,
-            "broker_id": 100,
-            "source_id": "controller",
+        first, last = (mark(kind, LOSER, ts) for ts in (LAGS, NO_1))
+        range_ = {
+            "hw_before": last,
+            "hw_after": first,
+            "lost_from": first,
+            "lost_to": last,
+            "lost_records": last - first,
         }
-        write(
-            lake,
-            "replication_events",
-            election | {"ts": at(-480), "leader_id": -1, "leader_epoch": 4},
-            election | {"ts": at(-200), "leader_id": 2, "leader_epoch": 5},
-        )
+        terms = {"leader_epoch": turn(kind, LOSER, UNCLEAN).epoch, "leader_epoch_before": 4, "start_offset": first}
+        evidence = f'{{"hw":{{"broker":1,"offset":{last}}}}}'
+        write(lake, "hw_regressions", loss(ts=UNCLEAN, level=1, evidence=evidence, **terms | range_))
 
 
-def _told(lake, rule, severity, text, names, *, summary, more=(), cluster="prod", **labels):
-    labels = {"cluster": "prod", "partitions": names, "count": "1"} | labels
-    first = GONE if rule != "loss" else at(-200)
-    row = {
-        "rule": rule,
-        "severity": severity,
-        "state": "firing",
-        "subject": names,
-        "first_ts": first,
-        "last_ts": at(80),
-        "summary": text,
-    }
-    ids = [f"{rule:a<16}"[:16].replace("_", "0")]
-    write(lake, "alerts", row | {"alert_id": ids[0], "labels": [(k, v) for k, v in labels.items() if v]})
-    for other in more:
-        ids.append(f"{other:b<16}"[:16].replace("_", "0"))
+def _moments(kind, step):
+    return (BEGUN + timedelta(seconds=s) for s in range(step, int((told_to(kind) - BEGUN).total_seconds()) + 1, step))
+
+
+def _advances(kind):
+    """The HW of LOSER every ten seconds, while it moves."""
+    before = None
+    for ts in _moments(kind, 10):
+        now, hw = turn(kind, LOSER, ts), mark(kind, LOSER, ts)
+        if now.leader >= 0 and hw != before:
+            row = {
+                "kind": "advance",
+                "topic": "clicks",
+                "leader_id": now.leader,
+                "isr": list(now.isr),
+                "level": 1,
+                "ts": ts,
+            }
+            yield row | {"leader_epoch": now.epoch, "hw": hw, "leader_leo": end(kind, LOSER, ts)}
+        before = hw
+
+
+def _follows(kind):
+    """The ends of the followers of LOSER, every 20 seconds while they are up and in its ISR."""
+    for ts in _moments(kind, 20):
+        now = turn(kind, LOSER, ts)
+        for n in now.isr:
+            if now.leader >= 0 and n != now.leader and is_up(kind, n, ts):
+                leo = {"replica_id": n, "leo": mark(kind, LOSER, ts), "leader_epoch": now.epoch}
+                yield {"state": "in_sync", "topic": "clicks", "leader_id": now.leader, "ts": ts} | leo
+
+
+def _told(lake, kind):
+    """The alerts, the incident and what was sent, of all but the healthy lake."""
+    if kind == "healthy":
+        return
+    states = []
+
+    def tell(rule, severity, text, places, first=GONE, **labels):
+        names = [f"{topic}-{n}" for topic, n in places]
+        topics = sorted({topic for topic, _ in places})
+        named = {"partitions": ", ".join(names), "count": str(len(names))} if names else {}
+        of = {"topic": topics[0]} if len(topics) == 1 else {"topics": ", ".join(topics)} if topics else {}
+        row = {"rule": rule, "severity": severity, "state": "firing", "subject": names[0] if names else "prod"}
+        row |= {"first_ts": first, "last_ts": TOLD_TO, "summary": f"prod: {text}", "alert_id": f"{rule:0<16}"[:16]}
+        states.append(row | {"labels": list(({"cluster": "prod"} | named | of | labels).items())})
+
+    now = {place: turn(kind, place, told_to(kind)) for place in PLACES}
+    if kind == "gone":
+        offline = [place for place, one in now.items() if one.leader < 0]
+        less = [place for place, one in now.items() if len(one.isr) == 2]
+        tell("offline", "critical", "OFFLINE: broker 2 gone: 1 of 70 partitions offline", offline, brokers="2")
         said = (
-            "prod: AT RISK: broker 2 does not answer since 2026-09-01 11:56:00 UTC: 69 of 70 partitions have a replica "
+            f"AT RISK: broker 2 does not answer since {GONE:%Y-%m-%d %H:%M:%S} UTC: {len(less)} of 70 partitions have "
         )
-        said += "less to count on"
-        brokers = {
-            "cluster": "prod",
-            "brokers": "2",
-            "partitions": ", ".join(f"clicks-{n}" for n in range(48)),
-            "count": "69",
-        }
-        write(
-            lake,
-            "alerts",
-            row
-            | {
-                "alert_id": ids[-1],
-                "rule": other,
-                "severity": "warning",
-                "summary": said,
-                "labels": list(brokers.items()),
-            },
+        tell("at_risk", "warning", f"{said}a replica less to count on", less, brokers="2")
+        summary, more = "OFFLINE prod: broker 2, 1 partition of audit", {"brokers": [2], "offline": 1}
+    if kind == "lost":
+        lost = mark(kind, LOSER, NO_1) - mark(kind, LOSER, LAGS)
+        said = f"LOST: {lost} offsets in 1 partition: unclean election of broker 2 after broker 1"
+        tell(
+            "loss",
+            "critical",
+            said,
+            [LOSER],
+            UNCLEAN,
+            loss="r1",
+            offsets=str(lost),
+            cause="unclean_loss",
+            proof="proven",
         )
-    partitions = ([names] if "-" in names else []) + [f"clicks-{n}" for n in range(48) if more]
-    row = {
-        "incident_id": "3f2a9c0d11aa22bb", "cluster": cluster, "severity": severity, "state": "open", "cause": rule,
-        "subject": names, "first_ts": first, "last_ts": at(80), "summary": summary, "alert_ids": ids, "firing": ids,
-        "brokers": [2] if more else [], "topics": sorted({one.rpartition("-")[0] for one in partitions}),
-        "partitions": partitions, "offline": int(bool(more)), "written_at": at(70),
-        "groups": ["billing", "fraud"] if rule == "loss" else None,
-        "lost_offsets": 180 if rule == "loss" else None,
-    }  # fmt: skip
-    write(lake, "incidents", row)
+        summary = f"LOST prod: unclean election, {lost} offsets of clicks"
+        more = {"groups": ["billing", "fraud"], "lost_offsets": lost, "groups_asked": at(60)}
+    if kind == "cut_off":
+        tell("watcher_cut_off", "warning", "NOT JUDGED: no broker has answered the watcher", [])
+        summary, more = "WATCHER CUT OFF hwmark: prod", {"cluster": ""}
+    write(lake, "alerts", *states)
+    partitions = sorted({one for row in states for one in dict(row["labels"]).get("partitions", "").split(", ") if one})
+    ids, head = [row["alert_id"] for row in states], states[0]
+    row = {"incident_id": "3f2a9c0d11aa22bb", "cluster": "prod", "state": "open", "cause": head["rule"], "brokers": []}
+    row |= {name: head[name] for name in ("severity", "subject", "first_ts", "last_ts")} | {"summary": summary}
+    row |= {"alert_ids": ids, "firing": ids, "partitions": partitions, "written_at": at(70), "offline": 0}
+    write(lake, "incidents", row | {"topics": sorted({one.rpartition("-")[0] for one in partitions})} | more)
     sent = {"alert_id": "3f2a9c0d11aa22bb", "state": "firing", "outcome": "sent", "attempt": 1}
     write(lake, "deliveries", *(sent | {"channel": name, "sent_at": at(75)} for name in ("oncall", "chat")))
 

@@ -41,6 +41,17 @@ def test_the_answer_is_that_of_the_gate_on_the_lake(two_of_three):
     assert "orders-0: breaks, under min ISR then" in page
 
 
+def test_a_broker_that_is_down_may_stay_away_or_not_and_is_not_to_be_stopped(lake):
+    sound(lake, health("orders", 0, isr=[1], under_replicated=True, under_min_isr=True))
+    states = {1: "answers", 2: "no_answer", 3: "answers"}
+    told = {"cluster": "prod", "ts": at(80), "last_reported_ts": at(80)}
+    write(lake, "brokers", *(told | {"broker_id": n, "state": state} for n, state in states.items()))
+    page = words_of(client(lake).post(URL.replace("broker=1", "broker=2"), headers=SAME))
+    assert "may it stay away? again" in page
+    assert "NO: broker 2 is down already: start it; without it 1 of 1 partition would not keep min ISR" in page
+    assert "must not be stopped" not in page
+
+
 @pytest.mark.parametrize("headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}, {}])
 def test_no_other_site_may_ask(two_of_three, headers):
     assert client(two_of_three).post(URL, headers=headers).status_code == 403

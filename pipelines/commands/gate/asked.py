@@ -39,7 +39,6 @@ def facts(standing: Standing, as_of: datetime, doubts: tuple[str, ...] = ()) -> 
     up = {broker.broker_id for broker in partitions.brokers}
     seen, gone = standing.quorum, set(standing.replicas.broker.tolist()) - up
     silent = [f"broker {broker} does not answer: {why}" for broker, why in sorted(standing.silent.items())]
-    down = [f"broker {broker} is down already" for broker in sorted(standing.stopped - up)]
     return Facts(
         partitions.cluster_id or "the cluster",
         standing.stopped,
@@ -50,7 +49,8 @@ def facts(standing: Standing, as_of: datetime, doubts: tuple[str, ...] = ()) -> 
         quorum_note=NO_QUORUM if not seen.error else "quorum not known",
         controllers_apart=not seen.voters,
         unknown=(*doubts, *_quorum_missing(seen), *_hidden(standing, up)),
-        notes=(*silent, *down),
+        notes=(*silent,),
+        down=standing.stopped - up,
     )
 
 

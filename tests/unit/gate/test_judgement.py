@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from pipelines.errors import UsageError
 from pipelines.gate.facts import Facts, PartitionFacts, Quorum, chosen
 from pipelines.gate.judgement import Answer, Effect, effect_on, judge, quorum_without
+from pipelines.gate.words import headline
+from tests.unit.project.lakes import NOON
 
 ORDERS = PartitionFacts("orders", 0, frozenset({1, 2, 3}), frozenset({1, 2, 3}), leader=1, min_isr=2)
 
@@ -278,3 +280,17 @@ def test_stopping_more_voters_never_makes_it_better(voters, stopped, more):
     order = [Answer.YES, Answer.NOT_KNOWN, Answer.NO]
     before, after = (quorum_without(Quorum(voters), one).answer for one in (stopped, stopped | more))
     assert order.index(before) <= order.index(after)
+
+
+def test_of_a_broker_that_is_down_already_it_is_not_said_that_it_must_not_be_stopped():
+    late = replace(ORDERS, isr=brokers(3))
+    down = about(late, down=brokers(1, 2))
+    assert headline(judge(down), NOON).startswith(
+        "prod: NO: broker 1 is down already: start it; without it 1 of 1 partition would not keep min ISR"
+    )
+    kept = about(replace(ORDERS, isr=brokers(2, 3)), down=brokers(1))
+    assert headline(judge(kept), NOON).startswith("prod: YES: broker 1 is down already: its 1 partition keeps min ISR")
+    unsure = about(replace(ORDERS, isr=None), down=brokers(1))
+    assert headline(judge(unsure), NOON).startswith("prod: NOT KNOWN whether broker 1, down already, may stay away: of")
+    both = about(late, stopped=(1, 2), down=brokers(1))
+    assert "NO: brokers 1, 2 must not be stopped now, broker 1 is down already: 1 of 1" in headline(judge(both), NOON)
