@@ -37,7 +37,7 @@ VIEWS = {
 KINDS = ("healthy", "gone", "lost", "cut_off")
 BEGUN, GONE, TOLD_TO = at(-7200), at(-240), at(80)
 """When all began, when broker 2 is killed or the watcher cut off, and up to when the others have told."""
-LAGS, NO_3, NO_1, UNCLEAN, BACK_3, BACK_1 = (at(s) for s in (-2290, -490, -480, -200, -150, -120))
+LAGS, NO_3, NO_1, UNCLEAN, BACK_3, BACK_1 = (at(s) for s in (-2300, -490, -480, -200, -150, -120))
 """LOST: broker 2 leaves the ISR of LOSER, broker 3 dies, then 1; 2 is elected uncleanly; 3 and 1 join again."""
 
 
@@ -126,7 +126,7 @@ def mark(kind, place, ts):
     for one in standing:
         since = (since or one.ts) if is_small(place, one) or one.leader < 0 else None
         since = one.ts if one.ts == UNCLEAN else since
-    return end(kind, place, min(ts, since or ts))
+    return end(kind, place, min(ts, since or ts)) - (ts > BEGUN and since != UNCLEAN)
 
 
 def counts(kind, ts):
@@ -163,6 +163,8 @@ def _health(kind, place):
         small["one_failure_away"] = "under_min_isr"
     row = {"leader_id": now.leader, "leader_epoch": now.epoch, "isr": list(now.isr), "ar": assigned, "level": 1}
     row |= {"hw": mark(kind, place, ts), "leader_leo": end(kind, place, ts), "min_isr": min_isr(place)}
+    if row["hw"] < row["leader_leo"]:
+        row["holding_replicas"] = [n for n in now.isr if n != now.leader]
     gone = {"offline": now.leader < 0, "last_event_ts": GONE if now.leader < 0 else ts}
     return health(*place, **row | small | gone)
 
@@ -190,7 +192,7 @@ def _broker(kind, n):
 
 def _by_minute(lake, kind):
     rows, lags, led = [], [], []
-    for n in range(-70, -4 if kind == "cut_off" else 1):
+    for n in range(-120, -4 if kind == "cut_off" else 1):
         minute = at(60 * n)
         each = [counts(kind, minute + timedelta(seconds=s)) for s in range(60)]
         last = each[-1]
@@ -265,7 +267,7 @@ def _silver(lake, kind):
         write(lake, "isr_changes", *changes)
     write(lake, "replica_sync", *_follows(kind))
     if kind == "lost":
-        first, last = (mark(kind, LOSER, ts) for ts in (LAGS, NO_1))
+        first, last = end(kind, LOSER, LAGS), mark(kind, LOSER, NO_1)
         range_ = {
             "hw_before": last,
             "hw_after": first,
@@ -336,7 +338,7 @@ def _told(lake, kind):
         tell("at_risk", "warning", f"{said}a replica less to count on", less, brokers="2")
         summary, more = "OFFLINE prod: broker 2, 1 partition of audit", {"brokers": [2], "offline": 1}
     if kind == "lost":
-        lost = mark(kind, LOSER, NO_1) - mark(kind, LOSER, LAGS)
+        lost = mark(kind, LOSER, NO_1) - end(kind, LOSER, LAGS)
         said = f"LOST: {lost} offsets in 1 partition: unclean election of broker 2 after broker 1"
         tell(
             "loss",

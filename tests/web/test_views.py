@@ -131,7 +131,7 @@ def test_a_loss_of_which_silver_has_no_row_any_more_is_lost_without_a_count(lake
     sound(lake, health("clicks", 0))
     write(lake, "alerts", alert())
     overview = ask("/api/v1/overview").json()
-    assert overview["clusters"][0]["records"] == {"state": "LOST", "text": "", "since": None}
+    assert overview["clusters"][0]["records"] == {"state": "LOST", "text": "", "since": None, "extent": ""}
     assert overview["counts"][-1]["number"] is None
 
 
@@ -195,7 +195,7 @@ def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_aler
     write(lake, "incidents", opened, opened | over | {"alert_ids": [], "firing": []})
     shown = ask("/api/v1/overview").json()["incidents"]["shown"]
     assert [(one["kind"], one["text"].partition(":")[0], one["affected"]) for one in shown] == [
-        ("incident", "LOST prod", "1 partition of clicks"),
+        ("incident", "LOST prod", "1 partition lost offsets; topic clicks"),
         ("loss", "prod/orders-2", ""),
     ]
     assert (shown[0]["groups"], shown[0]["next"]) == (
@@ -468,7 +468,7 @@ def test_quality_has_failed_expectations_gaps_and_quarantine(lake, ask):
 def test_a_time_that_two_sources_cover_counts_once(lake, ask):
     sound(lake, health("clicks", 0))
     write(lake, "coverage", {"kind": "terms", "broker_id": 1, "from_ts": at(0), "to_ts": at(60)})
-    assert [one["bars"] for one in ask("/api/v1/quality").json()["coverage"]] == [[[0, 1000]]] * 3
+    assert [one["bars"] for one in ask("/api/v1/quality").json()["coverage"]] == [[[0, 999]]] * 3
 
 
 def test_charts_come_as_vega_lite_and_as_svg(lake, ask):

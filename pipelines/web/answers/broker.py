@@ -72,6 +72,7 @@ class BrokerAnswer:
     partitions: Sequence[Row]
     more_partitions: int
     audits: Sequence[Row]
+    period: str
 
 
 def broker_list(reader: Reader, asked: Asked) -> Brokers:
@@ -109,7 +110,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
         None if unknown else row.get("replicas", row["led"] + row["followed"]) - outside, within,
         _band(reader, asked, within, own), _planned(reader, asked, within), _left(reader, asked, within),
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
-        common.audit_findings(reader, name, f"broker_id = {asked.broker}"),
+        common.audit_findings(reader, name, f"broker_id = {asked.broker}"), common.period_words(reader, asked),
     )  # fmt: skip
 
 
@@ -117,7 +118,7 @@ _STATE_KINDS = [kind for kind in EVENTS if kind.name == "broker"]
 
 
 def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None, now: Tile) -> list[Stretch]:
-    """Its states one after another; before the first change nothing is said."""
+    """Its states one after another; before the first change, and after the last that was told, nothing is said."""
     if within is None:
         return []
     wanted = Filter(asked.cluster, until=within[1])
@@ -131,7 +132,8 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     begun = changes[-1][0] if changes else now.since
     if begun and not asked.until:  # the last one is the present, as gold/brokers has it
         changes[-1:] = [(begun, now.state, now.words)]
-    ends = [ts for ts, _, _ in changes[1:]] + [within[1]]
+    told_to = within[1] if now.state == "unknown" else surveyed(reader, asked).records[0].judged_to
+    ends = [ts for ts, _, _ in changes[1:]] + [min(within[1], told_to or within[1])]
     each = zip(changes, ends, strict=False)
     return [_stretch(state, words, ts, end, within) for (ts, state, words), end in each if end > within[0]]
 

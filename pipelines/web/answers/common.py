@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from pipelines.lake.queries import Filter, Row, View, select_rows, text
@@ -16,7 +16,8 @@ from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.present import STATES
 from pipelines.verdict.standing import standing
-from pipelines.web.asked import Asked
+from pipelines.verdict.words import span
+from pipelines.web.asked import SINCE, Asked
 from pipelines.web.snapshot import Reader
 from schemas import audits, partition_health
 from schemas.declaration import Table
@@ -88,13 +89,29 @@ def period(reader: Reader, asked: Asked) -> Filter:
     return replace(wanted, since=moment, until=asked.until_ts)
 
 
-def bounds(reader: Reader, asked: Asked) -> tuple[datetime, datetime] | None:
-    """Beginning and end of the time that is shown of one cluster; None if nothing is judged in it."""
+def bounds(reader: Reader, asked: Asked, *, to_now: bool = True) -> tuple[datetime, datetime] | None:
+    """Beginning and end of the time that is shown of one cluster; None if nothing is judged in it.
+
+    It ends `to_now`, so that what is missing since then shows, but where all was judged longer ago than it is long.
+    """
     record, wanted = surveyed(reader, asked).records[0], period(reader, asked)
     until, begun = wanted.until or record.judged_to, record.judged_from
     given = wanted.since if isinstance(wanted.since, datetime) else None
     since = max((ts for ts in (given, begun) if ts), default=None)
-    return (since, until) if since and until and since < until else None
+    if since is None or until is None or since >= until:
+        return None
+    now = reader.now() if to_now and not (wanted.until or judged.ended(record)) else until
+    return since, now if until < now < until + (until - since) else until
+
+
+def period_words(reader: Reader, asked: Asked) -> str:
+    """The time asked for in words, `24 h`; if only a part of it is judged, how long that is."""
+    given = "24 h" if asked.since == SINCE else asked.since
+    within = bounds(reader, asked, to_now=False)
+    if asked.until or within is None or not isinstance(asked.period, timedelta):
+        return f"{given} to now" if asked.until else given
+    length = within[1] - within[0]
+    return span(length) if length < asked.period - timedelta(minutes=1) else given
 
 
 def sentence(line: Line) -> Sentence:

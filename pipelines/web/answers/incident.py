@@ -21,7 +21,7 @@ from pipelines.verdict.known import UnknownNameError, refuse_unknown
 from pipelines.verdict.loss_rows import Incident, incident
 from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
 from pipelines.web.answers.incidents import Card, alert_card, alert_states, incident_card, incident_rows, owner_names
-from pipelines.web.answers.last_hour import minutes
+from pipelines.web.answers.last_hour import GOLD, minutes
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
 from pipelines.web.snapshot import Reader
@@ -46,12 +46,13 @@ class Affected:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of the chart: its values by minute, path data of SVG over them, and its most."""
+    """One line of the chart: by minute its most and the seconds with any, path data of SVG, and its most of all."""
 
     name: str
     most: int
     path: str
     values: Sequence[int | None]
+    seconds: Sequence[int | None]
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
         sentences_of(verdicts(reader, asked)), card, [plain(vars(one)) for one in alerts], since, until,
         steps(card.rule), Timeline(happened, lines.left_out), _loss(reader, alerts),
         shown, len(affected) - len(shown),
-        Counter(one.rpartition("-")[0] for one in named).most_common(8), length, series,
+        Counter(one.topic for one in affected).most_common(8), length, series,
         Sent(sorted((row for one in told for row in one.rows), key=lambda row: row["sent_at"]),
              sum(one.left_out for one in told), told[0].notified), _notes(reader, card, ids),
     )  # fmt: skip
@@ -166,10 +167,13 @@ def _affected(reader: Reader, asked: Asked, named: Sequence[str], card: Card) ->
     if not named or asked.cluster is None:
         return []
     places = ", ".join(map(text, named))
-    among = f"concat(topic, '-', partition) IN ({places})"
+    named_ones = among = f"concat(topic, '-', partition) IN ({places})"
+    if card.until is None and not asked.until:  # alerts name a hundred at most
+        mine = " OR ".join(f"array_has(string_to_array(who, ','), '{one}')" for one in card.brokers) or "false"
+        among = f"({among} OR (rank < 4 AND ({mine})))"
     view = VIEWS["serious"]
     since = card.ts - SPARE
-    sql = f"SELECT * FROM ({view.select(Filter(asked.cluster, since=since))}) WHERE {among} ORDER BY {view.first}"
+    sql = f"SELECT * FROM ({view.select(Filter(asked.cluster, since=since))}) WHERE {named_ones} ORDER BY {view.first}"
     lost = {(row["topic"], row["partition"]): row for row in reversed(rows(reader, hw_regressions.TABLE, sql))}
     found = standings(reader, asked, "topic, partition, condition, unknown, rank", among, "ORDER BY topic, partition")
     found.sort(key=lambda row: ((row["topic"], row["partition"]) not in lost, row["rank"]))
@@ -188,11 +192,14 @@ def _partition(row: Row, loss: Row | None, owner: str) -> Affected:
 def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> tuple[int, list[Series]]:
     """Minutes of the chart, and its lines over one scale; none where nothing was counted."""
     found = minutes(reader, cluster, since, min(until, since + timedelta(days=1)))
-    most = max((value or 0 for values in found.values() for value in values), default=0)
-    if not any(value is not None for values in found.values() for value in values):
+    most = max((value or 0 for name in GOLD for value in found[name]), default=0)
+    if not any(value is not None for name in GOLD for value in found[name]):
         return 0, []
-    names = zip(("offline", "under min ISR", "under-replicated"), found.values(), strict=True)
-    return len(found["offline"]), [Series(name, most, step_path(values, most, 100), values) for name, values in names]
+    series = [
+        Series(words, most, step_path(found[name], most, 100), found[name], found[f"{name}_s"])
+        for name, words in zip(GOLD, ("offline", "under min ISR", "under-replicated"), strict=True)
+    ]
+    return len(found[GOLD[0]]), series
 
 
 def _notes(reader: Reader, card: Card, ids: Sequence[str]) -> list[Row]:

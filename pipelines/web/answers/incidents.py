@@ -10,13 +10,14 @@ from datetime import datetime
 from pipelines.alerting.incident_title import LONGEST, cut, gravest, title
 from pipelines.alerting.incidents import LOSSES
 from pipelines.alerting.owners import owners_of
+from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import AlertState, from_row
 from pipelines.lake.queries import VIEWS, Row, instant, text
 from pipelines.notify.notice import command
 from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
-from pipelines.verdict.words import brokers, count, listed
+from pipelines.verdict.words import brokers, listed
 from pipelines.web.answers.common import Sentence, page, pages, rows, sentences_of, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import steps
@@ -34,6 +35,11 @@ _STATES = {
     "watcher_cut_off": State.NOT_JUDGED, "job_behind": State.NOT_JUDGED,
 }  # fmt: skip
 """The state that an alert rule tells; those of the others are about telemetry: UNKNOWN."""
+_STANDS = {
+    "loss": "lost offsets", "unproven_loss": "may have lost offsets", "loss_not_excluded": "may have lost offsets",
+    "offline": "offline", "under_min_isr": "under min ISR", "at_risk": "at risk", "out_of_sync": "out of sync",
+}  # fmt: skip
+"""What an alert rule says of each partition that it names."""
 _SEARCHED = "lower(concat_ws(' ', incident_id, severity, state, cause, subject, summary))"
 
 
@@ -131,6 +137,7 @@ def incident_list(reader: Reader, asked: Asked) -> Incidents:
     if not found and asked.cluster is not None:
         refuse_unknown(reader.snapshot(), replace(asked.wanted, topic=None, partition=None))
     cards = [*(incident_card(row, every, reader) for row in open_ones), *(alert_card(one, reader) for one in alone)]
+    cards.sort(key=_weight)
     opened = len(cards)
     cards += [incident_card(row, every, reader) for row in found if row["state"] == "ended"]
     total = len(cards)
@@ -152,17 +159,19 @@ def open_incidents(reader: Reader, asked: Asked) -> Open:
         for name in one.names
     }
     lost, more_lost = _losses(reader, asked, told_of)
-    found = [
-        *(incident_card(row, every, reader) for row in opened[:FEW]),
-        *(alert_card(one, reader) for one in alone[:FEW]),
-        *map(_loss, lost),
-    ]
+    cards = [incident_card(row, every, reader) for row in opened], [alert_card(one, reader) for one in alone]
+    found = [card for kind in (*cards, list(map(_loss, lost))) for card in sorted(kind, key=_weight)[:FEW]]
     more = max(0, len(opened) - FEW) + max(0, len(alone) - FEW) + more_lost
     to = (record.judged_to for record in surveyed(reader, asked).records if record.judged_to)
     present = asked.until_ts or max(to, default=None)
     recent = [row for row in over if present is None or (present - row["last_ts"]).days < 1]
     last = incident_card(over[0], every, reader) if over else None
     return Open(found, more, len(recent), last, is_evaluated(reader))
+
+
+def _weight(card: Card) -> tuple[int, int, datetime]:
+    """The order of cards: the gravest first, then what of it is worst, then what is so for longest."""
+    return -SEVERITIES.index(card.severity), State(card.state).rank, card.ts
 
 
 def _losses(reader: Reader, asked: Asked, told: Mapping[tuple[str, str], datetime]) -> tuple[list[Row], int]:
@@ -190,7 +199,7 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
         "incident", row["severity"], row["first_ts"], row["summary"], row["cluster"], state_of(rule), rule,
         until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
         incident_id=row["incident_id"], planned=row["state"] == "planned", cause=first.summary if first else "",
-        affected=_extent(row), owners=owner_names(row["topics"], reader), groups=row["groups"],
+        affected=_extent(row, of), owners=owner_names(row["topics"], reader), groups=row["groups"],
         brokers=row["brokers"], next=next_step(rule, row["brokers"]),
         command=command(head, reader.lake.root) if head else "", sentences=[one.summary for one in of if one.firing],
     )  # fmt: skip
@@ -212,12 +221,27 @@ def owner_names(topics: Iterable[str], reader: Reader) -> str:
     return listed([str(one) for one in owners_of(topics, reader.owners)])
 
 
-def _extent(row: Row) -> str:
-    """`1 offline; 3 partitions of clicks; broker 2`, as far as it is known."""
-    said = [f"{row['offline']:,} offline"] if row["offline"] else []
-    if row["partitions"]:
-        said.append(f"{count(len(row['partitions']), 'partition')} of {listed([*map(cut, row['topics'])])}")
-    return "; ".join(said)
+def _extent(row: Row, every: Sequence[AlertState]) -> str:
+    """`1 partition offline, 69 at risk; topics audit, clicks`: as its alerts count them, those that fire if any do."""
+    of = [one for one in every if "partitions" in one.labels]
+    by_rule = dict[str, list[AlertState]]()
+    for one in sorted([one for one in of if one.firing] or of, key=lambda one: [*_STATES, one.rule].index(one.rule)):
+        by_rule.setdefault(_STANDS.get(one.rule, "concerned"), []).append(one)
+    said = [f"{_number(alerts)} {words}" for words, alerts in by_rule.items()]
+    said = said or ([str(len(row["partitions"]))] if row["partitions"] else [])
+    if not said:
+        return ""
+    first, _, words = said[0].partition(" ")
+    thing = "partition" if first == "1" else "partitions"
+    topics = f"topic{'s' * (len(row['topics']) > 1)} {listed([*map(cut, row['topics'])])}"
+    return f"{', '.join([f'{first} {thing} {words}'.strip(), *said[1:]])}; {topics}"
+
+
+def _number(alerts: Sequence[AlertState]) -> str:
+    """The number of partitions of alerts that say the same of them, which may share some that they do not name."""
+    names = {name for one in alerts for name in one.names}
+    most = max(one.size[0] or len(one.names) for one in alerts)
+    return f"{most:,}" if len(alerts) == 1 or most > len(names) else f"{len(names):,}"
 
 
 def alert_card(one: AlertState, reader: Reader) -> Card:

@@ -13,7 +13,7 @@ from pipelines.verdict.one_away import one_failure_away
 from pipelines.verdict.words import level, levels
 from pipelines.web.answers import brokers
 from pipelines.web.answers.brokers import Rack
-from pipelines.web.answers.common import Sentence, page, pages, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.common import Sentence, page, pages, period_words, sentences_of, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import Open, open_incidents
 from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, firing_since, worst_first
 from pipelines.web.asked import Asked
@@ -64,6 +64,7 @@ class Overview:
     more_sources: int = 0
     level: str = ""
     gaps: int = 0
+    period: str = ""
 
     @property
     def brokers(self) -> int:
@@ -108,6 +109,7 @@ def _of_one(reader: Reader, asked: Asked, record: ClusterRecord, one: Verdict, l
         reader.lake.root, reader.now(), record.cluster, [line], [], 1, 1, 1, _one_away(reader, asked), wrong, six,
         brokers.racks(known), quorum, quorum_since, happened, sorted({kind.name for kind in KINDS} | {*SAID}),
         sources[:SOURCES], max(0, len(sources) - SOURCES), levels(record.levels), record.gaps.get("gap", 0),
+        period_words(reader, asked),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import Point
 from pipelines.timeline.partition import PartitionPast, partition_past
 from pipelines.verdict import Condition, Unheard, judged, sentences
+from pipelines.verdict.words import brokers
 from pipelines.web.answers.common import (
     Sentence,
     audit_findings,
@@ -27,6 +28,7 @@ from pipelines.web.answers.common import (
     timed,
     verdicts,
 )
+from pipelines.web.answers.incidents import state_of
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
@@ -56,6 +58,15 @@ class Replica:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """A loss, proven or not: its state and sentence, and which of its offsets other records have now."""
+
+    state: str
+    text: str
+    again: str
+
+
+@dataclass(frozen=True)
 class PartitionAnswer:
     """The whole view."""
 
@@ -66,8 +77,9 @@ class PartitionAnswer:
     sentence: str
     state: str
     state_since: datetime | None
-    lost: Sequence[str]
+    lost: Sequence[Lost]
     row: Mapping[str, Any]
+    held_by: str
     replicas: Sequence[Replica]
     lines: Sequence[Happening]
     left_out: int
@@ -88,7 +100,7 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
         found = _timeline(reader, asked)
     return PartitionAnswer(
         cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over),
-        "ended" if over else row["state"], _since(past, row), _lost(reader, asked), row,
+        "ended" if over else row["state"], _since(past, row), _lost(reader, asked, row), row, _held_by(row),
         _replicas(row, {point.series: point for point in past.points} if past else {}, record.unheard),
         found.lines, found.left_out, audit_findings(reader, cluster, f"topic = {text(topic)} AND partition = {number}"),
     )  # fmt: skip
@@ -105,11 +117,31 @@ def _since(past: PartitionPast | None, row: Row) -> datetime | None:
     return max(outside) if row["condition"] == Condition.UNDER_REPLICATED.name and outside else None
 
 
-def _lost(reader: Reader, asked: Asked) -> list[str]:
-    """Sentences on its losses within the time asked for, proven or not."""
+def _lost(reader: Reader, asked: Asked, row: Row) -> list[Lost]:
+    """Its losses within the time asked for, proven or not."""
     view = VIEWS["serious"]
     sql = f"SELECT * FROM ({view.select(period(reader, asked))}) ORDER BY {view.first} LIMIT {FEW}"
-    return [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, sql)]
+    return [
+        Lost(state_of("loss" if one["severity"] == "critical" else "unproven_loss"), sentences.regression(one), again)
+        for one in rows(reader, hw_regressions.TABLE, sql)
+        for again in [_again(one, row["leader_leo"])]
+    ]
+
+
+def _again(loss: Row, end: int | None) -> str:
+    """Which offsets of a loss were given out again, as the log ends above its first; empty if none were."""
+    first, last = loss["lost_from"], min(end or 0, loss["lost_to"] or 0) - 1
+    return (
+        "" if first is None or last < first else f"Offsets {first}..{last} are given out again: other records have them"
+    )
+
+
+def _held_by(row: Row) -> str:
+    """Who holds the HW, if that is known: the replicas whose end it is."""
+    holders = row["holding_replicas"] or ()
+    if not holders or None in (row["hw"], row["leader_leo"]) or row["hw"] >= row["leader_leo"]:
+        return "at the log end" if row["hw"] is not None and row["hw"] == row["leader_leo"] else ""
+    return f"held by {'one of ' if is_one_of(row) else ''}{brokers(holders)}"
 
 
 def chart(reader: Reader, asked: Asked) -> Spec | None:

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pipelines.charts.steps import step_path
 from pipelines.lake.queries import VIEWS, Filter, moment
 from pipelines.verdict import ClusterRecord, Condition, State, Verdict, losses
+from pipelines.verdict.present import STATES
 from pipelines.web.answers import last_hour
 from pipelines.web.answers.common import Sentence, rows, sentence
 from pipelines.web.snapshot import Reader
@@ -31,11 +32,12 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Field:
-    """A state, its words, and since when it holds."""
+    """A state, its words, since when it holds, and of how many of the partitions: `1 of 70, 4 not known`."""
 
     state: str
     text: str
     since: datetime | None = None
+    extent: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,19 @@ class ClusterLine:
     @property
     def sound(self) -> bool:
         """Whether nobody is needed."""
-        return self.now.state in ("OK", "ended") and self.records.state == "OK"
+        return not self.wrong
+
+    @property
+    def fields(self) -> Sequence[tuple[str, Field]]:
+        """The two by name, the records first if they alone are not well."""
+        both = ("now", self.now), ("records", self.records)
+        return both[::-1] if self.wrong == [self.records] else both
+
+    @property
+    def wrong(self) -> Sequence[Field]:
+        """What is not well of the present and of the records, the worse first."""
+        found = [one for one in (self.now, self.records) if one.state not in ("OK", "ended")]
+        return sorted(found, key=lambda one: State(one.state).rank)
 
 
 @dataclass(frozen=True)
@@ -85,7 +99,7 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     of_now = [line for line in one.lines if line.part != "history"]
     worst = min(of_now, key=lambda line: (line.state.rank, line.part == "judged"))
     said = worst.text.removeprefix(f"{worst.state.value}: ")
-    now = Field(worst.state.value, said, _since(record, worst.state, firing))
+    now = Field(worst.state.value, said, _since(record, worst.state, firing), _extent(record, worst.state))
     if worst.state is State.OK and not any(line.part == "present" for line in of_now):
         now = Field(State.UNKNOWN.value, said)
     elif one.judged.ended and worst.state is State.OK:
@@ -93,6 +107,17 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     lines = [sentence(line) for line in one.lines]
     records = records_field(record, one)
     return ClusterLine(record.cluster, one.judged.ended, one.judged.to, now, records, record.cut_off, lines)
+
+
+def _extent(record: ClusterRecord, state: State) -> str:
+    unknown = sum(group.partitions for group in record.groups if group.unknown)
+    found = (
+        unknown
+        if state is State.UNKNOWN
+        else sum(one.partitions for one in record.groups if not one.unknown and STATES.get(one.condition) is state)
+    )
+    beside = f", {unknown:,} not known" if unknown and state is not State.UNKNOWN else ""
+    return f"{found:,} of {record.partitions:,}{beside}" if found else ""
 
 
 def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
@@ -136,8 +161,9 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
         hour = record.cluster, to - timedelta(hours=1), to
         lines = last_hour.minutes(reader, *hour) | last_hour.more_minutes(reader, *hour, lost)
 
-    def of(name: str, number: int | None, unknown: int = 0, line: str = "") -> Count:
-        values = lines.get(line or name, ())
+    def of(name: str, number: int | None, unknown: int = 0, line: str = "", last: int | None = None) -> Count:
+        values = lines.get(line or name, [])
+        values = values if last is None else [*values[:-1], last][: len(values)]
         most = max([value or 0 for value in values], default=0)
         return Count(name, number, unknown, most, step_path(values, most))
 
@@ -146,11 +172,13 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
 
     return [
         *(of(name, None if unjudged else known(one), unknown, line) for one, name, line in _COUNTED),
-        of("not known", None if unjudged else unknown),
+        of("not known", None if unjudged else unknown, last=None if unjudged else unknown),
         of("lost offsets", lost),
     ]
 
 
 def worst_first(lines: Iterable[ClusterLine]) -> list[ClusterLine]:
     """Clusters that need somebody, then the others by name."""
-    return sorted(lines, key=lambda line: (line.sound, min(State(s.state).rank for s in line.lines), line.cluster))
+    return sorted(
+        lines, key=lambda line: (min([State(one.state).rank for one in line.wrong], default=len(State)), line.cluster)
+    )

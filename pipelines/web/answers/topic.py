@@ -68,6 +68,7 @@ class TopicAnswer:
     unwell: Sequence[Row]
     losses: Sequence[str]
     changed: Sequence[Happening]
+    period: str
 
 
 def topic_lines(reader: Reader, asked: Asked) -> list[TopicLine]:
@@ -145,7 +146,7 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
         _several(shapes, "replicas"), _several(shapes, "min_isr"),
         [(row["partition"], row["state"]) for row in cells], unwell,
         [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],
-        [one for one in changed.lines[::-1] if one.kind in ("config", "topic")],
+        [one for one in changed.lines[::-1] if one.kind in ("config", "topic")], common.period_words(reader, asked),
     )  # fmt: skip
 
 

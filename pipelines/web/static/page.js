@@ -91,12 +91,12 @@
   function point(event) { // the values of a chart of steps under a pointer or finger
     const chart = event.target.closest(".steps");
     if (!chart) return;
-    const lines = [...all("[data-values]", chart)].map(({ dataset }) => [dataset.name, JSON.parse(dataset.values)]);
+    const lines = [...all("[data-values]", chart)].map(({ dataset }) => [dataset.name, JSON.parse(dataset.values), JSON.parse(dataset.seconds)]);
     const box = chart.getBoundingClientRect(), minute = Math.floor(((event.clientX - box.left) / box.width) * lines[0][1].length);
     const at = new Date(Math.floor(Date.parse(chart.dataset.from) / 60000) * 60000 + minute * 60000);
     const browser = document.documentElement.dataset.zone === "browser";
     const clock = browser ? at.toTimeString().slice(0, 5) : at.toISOString().slice(11, 16);
-    const said = lines.map(([name, values]) => `${name} ${values[minute] ?? "not known"}`);
+    const said = lines.map(([name, values, seconds]) => `${name} ${values[minute] ?? "not known"}${seconds[minute] ? ` (${seconds[minute]} s)` : ""}`);
     byId("pointed").textContent = `in the minute from ${clock}, at most: ${said.join(", ")}`;
   }
 
