@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import shlex
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pipelines.printable import printable
@@ -23,7 +24,8 @@ def environment(package: str) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"time": time, "ids": ids, "number": number, "slug": slug}
+    made.filters |= {"time": time, "ids": ids, "number": number, "slug": slug, "iso": iso, "quoted": shlex.quote}
+    made.filters["clock"] = time
     return made
 
 
@@ -37,6 +39,11 @@ def _shown(value: Any) -> Any:
 def time(ts: datetime | None) -> str:
     """A time of day with milliseconds and its date, UTC."""
     return "not known" if ts is None else f"{ts:%Y-%m-%d %H:%M:%S}.{ts.microsecond // 1000:03}"
+
+
+def iso(ts: datetime) -> str:
+    """A moment as links and scripts have it, in UTC."""
+    return ts.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def ids(values: list[int] | None) -> str:

@@ -31,6 +31,7 @@ TABLE = Table(
         Column(
             "written_at", "timestamp", "when it became so, wall clock: the order of an incident's states", null=False
         ),
+        Column("readers", "map<string,string>", "by partition those of `groups` that read it; null: nobody asked"),
     ),
     key=("incident_id", "written_at"),
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -65,6 +65,7 @@ class Incident:
     written_at: datetime
     groups: Sequence[str] | None = None
     groups_asked: datetime | None = None
+    readers: Mapping[str, str] | None = None
 
 
 def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime) -> list[Incident]:
@@ -100,7 +101,7 @@ def untold(
     computed, news = dict[str, Incident](), list[Incident]()
     for each in incidents(states, windows, now):
         before = last.get(each.incident_id)
-        row = each if before is None else replace(each, groups=before.groups, groups_asked=before.groups_asked)
+        row = each if before is None else _keep_groups(each, before)
         computed[row.incident_id] = row
         news += [row] if before is None or row.written_at > before.written_at else []
     told = last | {row.incident_id: row for row in news}
@@ -108,6 +109,10 @@ def untold(
     open_ones = (row for row in gone if last[row.incident_id].state != ENDED)
     differ = [row for row in (*computed.values(), *open_ones) if not _is_same(row, told[row.incident_id])]
     return [*news, *(replace(row, written_at=now) for row in differ)]
+
+
+def _keep_groups(row: Incident, before: Incident) -> Incident:
+    return replace(row, groups=before.groups, groups_asked=before.groups_asked, readers=before.readers)
 
 
 def _quiet_until(stored: Iterable[Incident]) -> dict[str, datetime]:
@@ -135,12 +140,16 @@ def _is_same(row: Incident, other: Incident) -> bool:
 
 def to_arrow(rows: Iterable[Incident]) -> pa.Table:
     """Rows in the schema of `ops/incidents`."""
-    return pa.Table.from_pylist([vars(row) for row in rows], schema=schema.ARROW)
+    each = [vars(row) | {"readers": row.readers and sorted(row.readers.items())} for row in rows]
+    return pa.Table.from_pylist(each, schema=schema.ARROW)
 
 
 def from_arrow(rows: pa.Table) -> list[Incident]:
     """The states that `ops/incidents` holds, in the order in which they came about."""
-    found = [Incident(**row) for row in rows.select(schema.ARROW.names).to_pylist()]
+    found = [
+        Incident(**row | {"readers": None if row["readers"] is None else dict(row["readers"])})
+        for row in rows.select(schema.ARROW.names).to_pylist()
+    ]
     each = {(row.incident_id, row.written_at): row for row in found}  # two who evaluated at once wrote the same twice
     return sorted(each.values(), key=lambda row: row.written_at)
 

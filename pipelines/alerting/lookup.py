@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -50,19 +50,24 @@ def untold_incidents(
 
 
 def keep_groups(
-    lake: Lake, cluster: str, places: Collection[tuple[str, int]], groups: Sequence[str], now: datetime
+    lake: Lake, cluster: str, places: Collection[tuple[str, int]], reads: Iterable[tuple[str, int, str]], now: datetime
 ) -> list[str]:
     """Write into the incidents that lost something of these partitions which groups read it; their ids.
 
+    `reads`: topic, partition and group.
+
     Raises RoleHeld while an evaluation goes on, and what writing raises.
     """
-    names = {f"{topic}-{partition}" for topic, partition in places}
+    readers = {f"{topic}-{partition}": set[str]() for topic, partition in places}
+    for topic, partition, group in reads:
+        readers[f"{topic}-{partition}"].add(group)
+    groups, said = sorted(set().union(*readers.values())), {name: ", ".join(sorted(of)) for name, of in readers.items()}
     with hold(lake.root, "alerts", lake.storage_options, wait_s=5):
         stored = read_incidents(lake)
         last = {row.incident_id: row for row in stored if row.cluster == cluster}
-        about = [row for row in last.values() if row.lost_offsets is not None and names & {*row.partitions}]
+        about = [row for row in last.values() if row.lost_offsets is not None and readers.keys() & {*row.partitions}]
         at = max([now, *(row.written_at + timedelta(microseconds=1) for row in stored)])
-        rows = [replace(row, groups=sorted(groups), groups_asked=now, written_at=at) for row in about]
+        rows = [replace(row, groups=groups, groups_asked=now, readers=said, written_at=at) for row in about]
         if rows:
             lake.append(incidents.TABLE, of_incidents.to_arrow(rows))
     return [row.incident_id for row in rows]

@@ -46,7 +46,7 @@ def _drawn(panel: Panel, format: str, place: int) -> Any:
 
     values = [vars(v) | {"ts": int(v.ts.timestamp() * 1000)} for v in panel.values]
     names = list(dict.fromkeys(value.series for value in panel.values))
-    scale = alt.Scale(domain=names, range=[SHADES[place % len(SHADES)] for place, _ in enumerate(names)])
+    scale = alt.Scale(domain=names, range=list(SHADES))
     x = alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True))
     y = alt.Y("number:Q", title=panel.unit)
     color = alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200))

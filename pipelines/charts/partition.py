@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -13,13 +14,27 @@ HEIGHT, BAND, POINTED = 220, 18, 100
 
 
 def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
-    """The chart as Vega-Lite; with a `pointer` a rule and the values follow it."""
+    """The chart as Vega-Lite; with a `pointer` a rule and the values follow it.
+
+    It has no more replicas than there are colours, who leads and those furthest behind, and names the others.
+    """
     import altair as alt
 
+    left = _ordered(past)[len(SHADES) :]
+    points = [point for point in past.points if point.series not in left]
+    stretches = [one for one in past.stretches if f"broker {one.replica_id}" not in left]
+    past = replace(past, points=points, stretches=stretches)
     drawn = [*_lost(past), *_terms(past), *_brackets(past), _lines(past), *(_pointed(past) if pointer else [])]
     above = alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
+    above = above.properties(title=f"not drawn: {', '.join(left)}") if left else above
     charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
     return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
+
+
+def _ordered(past: PartitionPast) -> list[str]:
+    last = {point.series: point.offset for point in past.points}
+    leads = f"broker {past.terms[-1].leader_id}" if past.terms else ""
+    return sorted(past.replicas, key=lambda name: (name != leads, last.get(name, 0)))
 
 
 def _x(past: PartitionPast) -> Any:
@@ -36,8 +51,7 @@ def _x(past: PartitionPast) -> Any:
 def _color(past: PartitionPast, **more: Any) -> Any:
     import altair as alt
 
-    shades = [SHADES[place % len(SHADES)] for place, _ in enumerate(past.replicas)]
-    scale = alt.Scale(domain=[HW, *past.replicas], range=[INK, *shades])
+    scale = alt.Scale(domain=[HW, *past.replicas], range=[INK, *SHADES])
     return alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke"), **more)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,15 +15,18 @@ from pipelines.errors import UsageError
 
 if TYPE_CHECKING:
     from pipelines.lake import lake as lakes
-    from pipelines.lake.queries import Filter
+    from pipelines.lake.queries import Filter, Row
     from pipelines.report.contents import Asked
+    from pipelines.settings import Settings
     from pipelines.verdict.since import Since
 
 
 def report(
     lake: Lake = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write it.")] = Path("report.html"),
-    alert: Annotated[str | None, typer.Option(metavar="ID", help="On this alert, from before it to its end.")] = None,
+    alert: Annotated[
+        str | None, typer.Option(metavar="ID", help="On this alert or incident, from before it to its end.")
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(metavar="WHEN", help="15m, 2h, 3d before the cluster's present, an ISO time (UTC), or all."),
@@ -59,8 +62,9 @@ def report(
     with working("report", each=False) as say:
         say("reading the lake")
         made = contents.report(place, asked, jobs.limits(settings), clock.now())
+        told = _incident(settings, place, made.alert) if made.alert else ()
         say("writing it")
-        render.write(render.render(made), out)
+        render.write(render.render(made, *told), out)
     echo(f"{out}: {made.subject}, {made.period}")
     for line in made.verdict[:1]:
         echo(str(line))
@@ -70,6 +74,20 @@ def _asked(lake: lakes.Lake, alert: str | None, wanted: Filter, since: Since, un
     from pipelines.report import contents
 
     return contents.on_alert(lake, alert) if alert else contents.Asked(wanted, since, until)
+
+
+def _incident(settings: Settings, place: lakes.Lake, alert: Row) -> tuple[Any, Any]:
+    """What the page answers of an incident or alert, and the question."""
+    from pipelines.alerting.owners import Owner
+    from pipelines.commands import jobs
+    from pipelines.web.answers.incident import incident_view
+    from pipelines.web.asked import Asked
+    from pipelines.web.snapshot import Reader
+
+    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
+    reader = Reader(place, jobs.limits(settings), clock.now, float("inf"), owners)
+    asked = Asked(incident_id=alert.get("incident_id"), alert_id=alert["alert_id"])
+    return incident_view(reader, asked), asked
 
 
 def _period(since: str | None, until: str | None) -> tuple[Since, datetime | None]:

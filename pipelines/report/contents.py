@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from pipelines.alerting.lookup import alert
+from pipelines.alerting.lookup import incident_or_alert
 from pipelines.charts.partition import partition_chart
 from pipelines.charts.svg import svg
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, select_rows
-from pipelines.notify.sent import Sent, sent
 from pipelines.report.evidence import Fall, falls
 from pipelines.timeline.happenings import Timeline, timeline
 from pipelines.timeline.partition import partition_past
@@ -58,7 +57,6 @@ class Report:
     subject: str
     period: str
     alert: Row | None
-    sent: Sent | None
     verdict: Sequence[Line]
     timeline: Timeline
     plots: Sequence[Plot]
@@ -76,8 +74,10 @@ class Report:
 
 
 def on_alert(lake: Lake, alert_id: str) -> Asked:
-    """What a report on one alert is about. Raises UnknownNameError naming the nearest."""
-    row = alert(lake, alert_id)
+    """What a report on one alert or incident is about. Raises UnknownNameError naming the nearest."""
+    row = incident_or_alert(lake, alert_id)
+    if "incident_id" in row:
+        row |= {"alert_id": alert_id, "rule": row["cause"], "labels": {"cluster": row["cluster"] or None}}
     margin = max(MARGIN, (row["last_ts"] - row["first_ts"]) / 10)
     labels = dict(row["labels"] or ())
     return Asked(Filter(labels.get("cluster")), row["first_ts"] - margin, row["last_ts"] + margin, row)
@@ -99,7 +99,6 @@ def report(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Report:
         subject=_subject(asked),
         period=_period(period),
         alert=asked.alert,
-        sent=sent(lake, asked.alert["alert_id"]) if asked.alert else None,
         verdict=lines(verdict(record, bounds, now) for record in seen.records),
         timeline=timeline(lake, period, LINES),
         plots=list(_plots(lake, period, found)),

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.html import environment
 from pipelines.report.contents import Report, left_out
 
 
-def render(report: Report) -> str:
-    """The page: no script, nothing from elsewhere."""
+def render(report: Report, incident: Any = None, asked: Any = None) -> str:
+    """The page: no script, nothing from elsewhere; with what the web page answers of an incident `asked` for."""
     return (
         environment("pipelines.report")
         .get_template("report.html")
-        .render(report=report, left_out=left_out(report.timeline))
+        .render(report=report, left_out=left_out(report.timeline), answer=incident, asked=asked, lake=report.lake)
     )
 
 

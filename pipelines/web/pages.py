@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import shlex
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -18,10 +17,10 @@ from starlette.responses import HTMLResponse, Response
 
 from pipelines.alerting.incident_title import cut
 from pipelines.errors import UsageError
-from pipelines.html import environment
+from pipelines.html import environment, iso
 from pipelines.verdict.words import span
 from pipelines.web import api, assets
-from pipelines.web.answers import broker, incident, incidents
+from pipelines.web.answers import broker, incident
 from pipelines.web.answers.gate import Gate, GateAnswer
 from pipelines.web.asked import Asked
 from pipelines.web.guard import is_same_origin
@@ -43,8 +42,7 @@ def templates() -> Environment:
     """The templates with what all of them use."""
     made = environment("pipelines.web")
     made.filters |= {
-        "anchor": _anchor, "span": _span, "clock": _clock, "iso": _iso, "cut": cut, "quoted": shlex.quote,
-        "state_of": incidents.state_of,
+        "anchor": _anchor, "span": _span, "clock": _clock, "cut": cut,
     }  # fmt: skip
     made.globals |= {"asset": assets.url, "views": VIEWS, "periods": PERIODS, "themes": CHOICES["theme"]}
     return made
@@ -130,11 +128,6 @@ def _span(seconds: float) -> str:
     return span(timedelta(seconds=seconds))
 
 
-def _iso(ts: datetime) -> str:
-    """A moment as links and scripts have it, in UTC."""
-    return ts.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 @pass_context
 def _clock(context: Context, ts: datetime | None) -> Markup | str:
     """A time of day in UTC, with its date where that is not today's; a script may say it in the browser's zone."""
@@ -142,5 +135,5 @@ def _clock(context: Context, ts: datetime | None) -> Markup | str:
         return "not known"
     today = context.resolve("now").date() == ts.date()
     return Markup('<time datetime="{}">{}</time>').format(
-        _iso(ts), f"{ts:%H:%M:%S}" if today else f"{ts:%Y-%m-%d %H:%M:%S}"
+        iso(ts), f"{ts:%H:%M:%S}" if today else f"{ts:%Y-%m-%d %H:%M:%S}"
     )

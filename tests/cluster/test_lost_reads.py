@@ -123,6 +123,7 @@ def test_an_incident_keeps_who_read_what_it_lost_and_when_that_was_asked(lake, c
         (["billing", "search"], at(85)),
         (None, None),
     ]
+    assert [rows[name].readers for name in ("i1", "i2")] == [{"clicks-0": "billing, search"}, None]
 
 
 @pytest.mark.parametrize(("watched", "asked"), [("prod", True), ("other", False), ("", False)])

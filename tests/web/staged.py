@@ -353,6 +353,7 @@ def _told(lake, kind):
         )
         summary = f"LOST prod: unclean election, {lost} offsets of clicks"
         more = {"groups": ["billing", "fraud"], "lost_offsets": lost, "groups_asked": at(60)}
+        more["readers"] = [("clicks-0", "billing, fraud")]
     if kind == "cut_off":
         tell("watcher_cut_off", "warning", "NOT JUDGED: no broker has answered the watcher", [])
         summary, more = "WATCHER CUT OFF hwmark: prod", {"cluster": ""}
@@ -410,28 +411,33 @@ def write_fleet(lake, clusters=200):
 
 
 def take(folder, views):
-    """Screenshots of views (all by default) of each lake, at a desk in light and on a phone in dark."""
+    """Screenshots of views (all by default) of each lake, at a desk in light and on a phone in dark; the fleet's, too.
+
+    A view that is named with `+` has the other theme instead.
+    """
     from playwright.sync_api import sync_playwright
 
     from tests.web.serving import served
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
-        for kind in KINDS:
+        for kind in (*KINDS, "fleet"):
             lake = str(Path(folder) / "lakes" / kind)
             if not Path(lake).exists():
-                write_lake(lake, kind)
+                write_fleet(lake) if kind == "fleet" else write_lake(lake, kind)
+            every = {"fleet": "/"} if kind == "fleet" else VIEWS
             with served(lake, refresh_s=3600, now=lambda: NOW) as url:
-                for name in views or VIEWS:
-                    if name == "incident" and kind == "healthy":
+                for name in views or every:
+                    view, shades = name.rstrip("+"), ("dark", "light") if name.endswith("+") else ("light", "dark")
+                    if view not in every or (view, kind) == ("incident", "healthy"):
                         continue
-                    for width, theme, height in ((1440, "light", 900), (390, "dark", 844)):
+                    for width, theme, height in ((1440, shades[0], 900), (390, shades[1], 844)):
                         page = browser.new_context(
                             viewport={"width": width, "height": height}, color_scheme=theme
                         ).new_page()
-                        page.goto(url + VIEWS[name])
+                        page.goto(url + every[view])
                         if page.locator("[data-spec]").count():
-                            page.wait_for_timeout(2500)
+                            page.locator("[data-spec]:not(:empty)").first.wait_for(timeout=60_000)
                         page.screenshot(path=f"{folder}/{name}-{kind}-{width}.png", full_page=True)
                         page.context.close()
         browser.close()

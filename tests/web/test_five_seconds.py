@@ -114,7 +114,13 @@ def test_what_is_covered_ends_where_the_watcher_was_cut_off_before_the_axis_does
     assert answer["until"] == "2026-09-01T12:01:25Z"
     assert [sum(one["bars"][-1]) < 970 for one in answer["coverage"]] == [True] * 9
     band = look("cut_off", "/api/v1/broker?cluster=prod&broker=2").json()["band"]
-    assert [(one["state"], one["left"] + one["width"]) for one in band][-1] == ("unknown", 1000)
+    assert [(one["state"], one["left"] + one["width"]) for one in band] == [("ok", 955), ("unknown", 1000)]
+
+
+def test_the_states_of_a_broker_begin_with_what_was_found_first(look):
+    band = look("gone", "/api/v1/broker?cluster=prod&broker=2").json()["band"]
+    assert [(one["state"], one["since"][11:19]) for one in band] == [("ok", "10:00:00"), ("offline", "11:56:00")]
+    assert band[0]["left"] + band[0]["width"] == band[1]["left"]
 
 
 def test_a_recording_that_ended_long_ago_has_no_axis_to_now(lake, ask):

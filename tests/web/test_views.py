@@ -380,16 +380,16 @@ def test_an_incident_is_as_it_was_at_the_end_of_the_time_asked_for_and_has_its_p
         "LOST prod, over", "LOST prod",
     ]  # fmt: skip
     assert ask("/incident.csv?incident_id=i1").text.splitlines() == [
-        "topic,partition,state,lost,proof,owner",
-        '"clicks","0","OK","120..299","proven",""',
+        "topic,partition,state,lost,proof,owner,read_by",
+        '"clicks","0","OK","120..299","proven","",""',
     ]
 
 
 def test_a_cell_of_an_incident_that_a_spreadsheet_would_run_is_text_and_a_quote_stays_one(lake, monkeypatch):
-    affected = Affected("-orders", 3, "=1+1", "0..2", "proven", 'the "blue" team')
+    affected = Affected("-orders", 3, "=1+1", "0..2", "proven", 'the "blue" team', None)
     monkeypatch.setattr(api.incident, "incident_view", lambda *_, every: SimpleNamespace(partitions=[affected]))
     (row,) = csv.reader([api.get_partitions(None, None).body.decode().splitlines()[1]])
-    assert row == ["'-orders", "3", "'=1+1", "0..2", "proven", 'the "blue" team']
+    assert row == ["'-orders", "3", "'=1+1", "0..2", "proven", 'the "blue" team', ""]
 
 
 def test_every_runbook_has_a_first_step_and_what_not_to_do():

@@ -37,18 +37,19 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     same = [loss for loss in losses if not _recreated(loss, answers)]
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
     missing = [*_missing(answers, same), *_gone(losses, answers)]
-    kept = _keep(lake, losses, [one.group for one in found], now) if found or not missing else ""
+    kept = _keep(lake, losses, found, now) if found or not missing else ""
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
     lines = [*_lines(found[: asked.limit], len(found), missing), *([kept] if kept else [])]
     return "\n".join([*_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)), *lines])
 
 
-def _keep(lake: Lake, losses: Sequence[Row], groups: Sequence[str], now: datetime) -> str:
+def _keep(lake: Lake, losses: Sequence[Row], found: Sequence[LostRead], now: datetime) -> str:
     """What is said of incidents that keep the groups; an answer holds without them."""
     places = {(loss["topic"], loss["partition"]) for loss in losses}
     try:
-        kept = keep_groups(lake, losses[0]["cluster"], places, sorted({*groups}), now)
+        reads = [(one.topic, one.partition, one.group) for one in found]
+        kept = keep_groups(lake, losses[0]["cluster"], places, reads, now)
     except Exception as error:
         return f"not kept in ops/incidents: {' '.join(str(error).split())[:200]}"
     return f"kept with incident {listed(kept)}" if kept else ""

@@ -11,7 +11,7 @@ from pipelines.charts.counts import Panel, Value, counts_chart
 from pipelines.charts.steps import step_path
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
-from pipelines.lake.queries import VIEWS, Filter, Row, View, instant
+from pipelines.lake.queries import VIEWS, Filter, Row, View, instant, text
 from pipelines.timeline.happenings import EVENTS, KINDS, Timeline, timeline
 from pipelines.verdict import judged, sentences
 from pipelines.verdict.known import UnknownNameError
@@ -20,7 +20,7 @@ from pipelines.web.answers.brokers import STATES, Tile, broker_rows, tile
 from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
-from schemas import broker_lag, broker_minute, isr_changes, partition_hw
+from schemas import broker_lag, broker_minute, isr_changes, partition_hw, replication_events
 from schemas.declaration import Table
 from schemas.levels import POLLED
 
@@ -130,6 +130,12 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     states = [(ts, STATES.get(words.partition(":")[0].replace(" ", "_"))) for ts, words in told]
     changes = [(ts, *state) for ts, state in states if state]
     begun = changes[-1][0] if changes else now.since
+    answered = f"cluster = {text(asked.cluster or '')} AND replica_id = {asked.broker} AND detail = 'answers'"
+    first = rows(reader, replication_events.TABLE, f"SELECT min(ts) AS ts FROM t WHERE {answered}")
+    if (
+        changes and first and first[0]["ts"] and first[0]["ts"] < changes[0][0]
+    ):  # what a watcher finds first is no change
+        changes.insert(0, (first[0]["ts"], *STATES["answers"]))
     if begun and not asked.until:  # the last one is the present, as gold/brokers has it
         changes[-1:] = [(begun, now.state, now.words)]
     told_to = within[1] if now.state == "unknown" else surveyed(reader, asked).records[0].judged_to

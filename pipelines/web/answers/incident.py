@@ -20,7 +20,15 @@ from pipelines.timeline.line import Happening
 from pipelines.verdict.known import UnknownNameError, refuse_unknown
 from pipelines.verdict.loss_rows import Incident, incident
 from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
-from pipelines.web.answers.incidents import Card, alert_card, alert_states, incident_card, incident_rows, owner_names
+from pipelines.web.answers.incidents import (
+    Card,
+    alert_card,
+    alert_states,
+    incident_card,
+    incident_rows,
+    owner_names,
+    state_of,
+)
 from pipelines.web.answers.last_hour import GOLD, minutes
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
@@ -42,6 +50,7 @@ class Affected:
     lost: str
     proof: str
     owner: str
+    read_by: str | None
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,8 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
     shown = affected[: None if every else PARTITIONS]
     length, series = _series(reader, card.cluster, since, until)
     return IncidentAnswer(
-        sentences_of(verdicts(reader, asked)), card, [plain(vars(one)) for one in alerts], since, until,
+        sentences_of(verdicts(reader, asked)), card,
+        [plain(vars(one)) | {"shown": state_of(one.rule) if one.firing else "ended"} for one in alerts], since, until,
         steps(card.rule), Timeline(happened, lines.left_out), _loss(reader, alerts),
         shown, len(affected) - len(shown),
         Counter(one.topic for one in affected).most_common(8), length, series,
@@ -178,15 +188,18 @@ def _affected(reader: Reader, asked: Asked, named: Sequence[str], card: Card) ->
     found = standings(reader, asked, "topic, partition, condition, unknown, rank", among, "ORDER BY topic, partition")
     found.sort(key=lambda row: ((row["topic"], row["partition"]) not in lost, row["rank"]))
     owners = {topic: owner_names([topic], reader) for topic in {row["topic"] for row in found}}
-    return [_partition(row, lost.get((row["topic"], row["partition"])), owners[row["topic"]]) for row in found]
+    return [_partition(row, lost.get((row["topic"], row["partition"])), owners[row["topic"]], card) for row in found]
 
 
-def _partition(row: Row, loss: Row | None, owner: str) -> Affected:
+def _partition(row: Row, loss: Row | None, owner: str, card: Card) -> Affected:
     lost = "none known"
     if loss is not None:
         first, end = loss["lost_from"], loss["lost_to"]
         lost = "range not known" if first is None or end is None else f"{first}..{end - 1}"
-    return Affected(row["topic"], row["partition"], row["state"], lost, loss["proof"] if loss else "", owner)
+    name, proof = f"{row['topic']}-{row['partition']}", loss["proof"] if loss else ""
+    asked = loss is not None and card.readers is not None and name in card.readers
+    read_by = (card.readers or {}).get(name, "") or "nobody" if asked else None if loss else ""
+    return Affected(row["topic"], row["partition"], row["state"], lost, proof, owner, read_by)
 
 
 def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> tuple[int, list[Series]]:

@@ -68,6 +68,7 @@ class Card:
     affected: str = ""
     owners: str = ""
     groups: Sequence[str] | None = None
+    readers: Mapping[str, str] | None = None
     brokers: Sequence[int] = ()
     next: str = ""
     sentences: Sequence[str] = ()
@@ -200,6 +201,7 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
         until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
         incident_id=row["incident_id"], planned=row["state"] == "planned", cause=first.summary if first else "",
         affected=_extent(row, of), owners=owner_names(row["topics"], reader), groups=row["groups"],
+        readers=row.get("readers") or None,
         brokers=row["brokers"], next=next_step(rule, row["brokers"]),
         command=command(head, reader.lake.root) if head else "", sentences=[one.summary for one in of if one.firing],
     )  # fmt: skip

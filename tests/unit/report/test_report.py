@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from pipelines.cli import app
 from pipelines.report import render
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
+from tests.web import staged
+from tests.web.conftest import client_of
 
 pytestmark = pytest.mark.long
 
@@ -88,6 +90,22 @@ def test_on_an_alert_it_has_the_chain_of_the_loss_and_what_was_sent(lake, tmp_pa
     chain = hwmark("show", "loss", "--lake", lake, "--since", "all").output.splitlines()[-10:]
     assert chain[2].endswith("elected: unclean election of broker 2 after broker 1, leader epoch 3")
     assert [line for line in chain if line.split("  ")[-1].strip() not in page] == []
+
+
+def test_on_an_incident_it_says_what_the_page_says_of_it(lake, tmp_path):
+    staged.write_lake(lake, "lost")
+    page = words_of(report(lake, tmp_path, "--alert", "3f2a9c0d11aa22bb"))
+    asked = words_of(client_of(lake, 0).get("/incident?incident_id=3f2a9c0d11aa22bb").text)
+    for said in (
+        "What now Note the ranges, and tell the owners of these topics.",
+        "what 1 partition lost offsets; topic clicks",
+        "offline under min ISR under-replicated at most 69 at once in a minute",
+        "clicks-0 OK 4973..5152 proven",
+        "oncall: firing, accepted",
+    ):
+        assert said.replace(" ", "") in page.replace(" ", ""), said
+        assert said.replace(" ", "") in asked.replace(" ", ""), said
+    assert page.count("unclean election of broker 2 after broker 1, leader epoch 6") == 2
 
 
 def test_nothing_of_it_is_fetched_and_nothing_runs(lake, tmp_path):
