@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import SHADES, WIDTH, Spec, pointer_layers, styled, time_format
+from pipelines.charts.style import SHADES, WIDTH, Spec, pointer_layers, styled, time_format, time_scale
 
 HEIGHT = 110
 
@@ -31,23 +31,23 @@ class Panel:
     minutes: bool = False
 
 
-def counts_chart(panels: Sequence[Panel]) -> Spec:
+def counts_chart(panels: Sequence[Panel], until: datetime | None = None) -> Spec:
     """Those panels that have values, one at least, under each other over one axis of time, as Vega-Lite."""
     import altair as alt
 
     times = [value.ts for panel in panels for value in panel.values]
     format = time_format(max(times) - min(times))
-    charts = [_drawn(panel, format, place) for place, panel in enumerate(panels) if panel.values]
+    charts = [_drawn(panel, format, place, until) for place, panel in enumerate(panels) if panel.values]
     return styled(alt.vconcat(*charts, spacing=12).resolve_scale(x="shared", color="independent"))
 
 
-def _drawn(panel: Panel, format: str, place: int) -> Any:
+def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any:
     import altair as alt
 
     values = [vars(v) | {"ts": int(v.ts.timestamp() * 1000)} for v in panel.values]
     names = list(dict.fromkeys(value.series for value in panel.values))
     scale = alt.Scale(domain=names, range=list(SHADES))
-    x = alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True))
+    x = alt.X("ts:T", scale=time_scale(until), axis=alt.Axis(title=None, format=format, labelOverlap=True))
     y = alt.Y("number:Q", title=panel.unit)
     color = alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200))
     step = "step-before" if panel.minutes else "step-after"

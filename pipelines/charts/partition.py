@@ -13,10 +13,11 @@ from pipelines.timeline.partition import LostRange, PartitionPast
 HEIGHT, BAND, POINTED = 220, 18, 100
 
 
-def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
+def partition_chart(past: PartitionPast, *, pointer: bool = False, until: datetime | None = None) -> Spec:
     """The chart as Vega-Lite; with a `pointer` a rule and the values follow it.
 
-    It has no more replicas than there are colours, who leads and those furthest behind, and names the others.
+    Its axis goes on to `until`, if that is later. It has no more replicas than there are colours, who leads and those
+    furthest behind, and names the others.
     """
     import altair as alt
 
@@ -28,7 +29,10 @@ def partition_chart(past: PartitionPast, *, pointer: bool = False) -> Spec:
     above = alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
     above = above.properties(title=f"not drawn: {', '.join(left)}") if left else above
     charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
-    return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
+    spec = styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
+    if until and until > past.until:
+        spec["vconcat"][0]["layer"][0]["encoding"]["x"]["scale"]["domainMax"] = _ms(until)
+    return spec
 
 
 def _ordered(past: PartitionPast) -> list[str]:

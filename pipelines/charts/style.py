@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 INK = "currentColor"
@@ -20,6 +20,14 @@ _AXIS = {"labelColor": INK, "titleColor": INK, "tickColor": INK, "domainColor": 
 def time_format(span: timedelta) -> str:
     """How times along an axis of such a length are written."""
     return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
+
+
+def time_scale(until: datetime | None, **more: Any) -> Any:
+    """The scale of an axis of time, which goes on to `until` where nothing is told until then."""
+    import altair as alt
+
+    end = {} if until is None else {"domainMax": int(until.timestamp() * 1000)}
+    return alt.Scale(type="utc", **end, **more)
 
 
 def pointer_layers(values: list[dict[str, Any]], y: str, names: Sequence[str], x: Any, place: int = 0) -> list[Any]:

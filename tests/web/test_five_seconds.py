@@ -117,6 +117,13 @@ def test_what_is_covered_ends_where_the_watcher_was_cut_off_before_the_axis_does
     assert [(one["state"], one["left"] + one["width"]) for one in band] == [("ok", 955), ("unknown", 1000)]
 
 
+@pytest.mark.parametrize("chart", ["partition", "broker"])
+def test_the_axis_of_a_chart_goes_on_to_now_where_nothing_is_told_since(chart, look):
+    place = "broker=2" if chart == "broker" else "topic=clicks&partition=0"
+    spec = look("cut_off", f"/charts/{chart}.json?cluster=prod&{place}").text
+    assert f'"domainMax":{int(at(85).timestamp() * 1000)}' in spec
+
+
 def test_the_states_of_a_broker_begin_with_what_was_found_first(look):
     band = look("gone", "/api/v1/broker?cluster=prod&broker=2").json()["band"]
     assert [(one["state"], one["since"][11:19]) for one in band] == [("ok", "10:00:00"), ("offline", "11:56:00")]

@@ -191,7 +191,8 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     ]
     if not any(panel.values for panel in panels):
         return None
-    return reader.answer(("broker chart", asked), lambda _: counts_chart(panels))
+    within = common.bounds(reader, asked)
+    return reader.answer(("broker chart", asked), lambda _: counts_chart(panels, within and within[1]))
 
 
 def _place(reader: Reader, asked: Asked) -> Asked:

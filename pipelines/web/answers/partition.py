@@ -20,6 +20,7 @@ from pipelines.verdict.words import brokers
 from pipelines.web.answers.common import (
     Sentence,
     audit_findings,
+    bounds,
     period,
     rows,
     sentences_of,
@@ -149,7 +150,12 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     cluster, _, _ = _place(reader, asked)
     asked = replace(asked, cluster=cluster)
     past = past_of(reader, asked, standings(reader, asked, "*")[0])
-    return None if past is None else reader.answer(("chart", asked), lambda _: partition_chart(past, pointer=True))
+    within = bounds(reader, asked)
+    return (
+        None
+        if past is None
+        else reader.answer(("chart", asked), lambda _: partition_chart(past, pointer=True, until=within and within[1]))
+    )
 
 
 def past_of(reader: Reader, asked: Asked, row: Row) -> PartitionPast | None:
