@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import SHADES, WIDTH, Spec, pointer_layers, styled, time_format, time_scale
+from pipelines.charts.style import SHADES, WIDTH, Spec, end_layer, pointer_layers, styled, time_format
 
 HEIGHT = 110
 
@@ -47,7 +47,7 @@ def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any
     values = [vars(v) | {"ts": int(v.ts.timestamp() * 1000)} for v in panel.values]
     names = list(dict.fromkeys(value.series for value in panel.values))
     scale = alt.Scale(domain=names, range=list(SHADES))
-    x = alt.X("ts:T", scale=time_scale(until), axis=alt.Axis(title=None, format=format, labelOverlap=True))
+    x = alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True))
     y = alt.Y("number:Q", title=panel.unit)
     color = alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200))
     step = "step-before" if panel.minutes else "step-after"
@@ -61,4 +61,5 @@ def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any
         together.setdefault(value["ts"], {"ts": value["ts"], "most": 0})[value["series"]] = value["number"]
         together[value["ts"]]["most"] = max(together[value["ts"]]["most"], value["number"])
     drawn += pointer_layers([*together.values()], "most", names, x, place)
+    drawn += [end_layer(until, x)] if until else []
     return alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)

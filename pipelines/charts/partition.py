@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, pointer_layers, styled, time_format
+from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, end_layer, pointer_layers, styled, time_format
 from pipelines.timeline.offsets import HW, Point
 from pipelines.timeline.partition import LostRange, PartitionPast
 
@@ -26,13 +26,11 @@ def partition_chart(past: PartitionPast, *, pointer: bool = False, until: dateti
     stretches = [one for one in past.stretches if f"broker {one.replica_id}" not in left]
     past = replace(past, points=points, stretches=stretches)
     drawn = [*_lost(past), *_terms(past), *_brackets(past), _lines(past), *(_pointed(past) if pointer else [])]
+    drawn += [end_layer(until, _x(past))] if until else []
     above = alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
     above = above.properties(title=f"not drawn: {', '.join(left)}") if left else above
     charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
-    spec = styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
-    if until and until > past.until:
-        spec["vconcat"][0]["layer"][0]["encoding"]["x"]["scale"]["domainMax"] = _ms(until)
-    return spec
+    return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
 
 
 def _ordered(past: PartitionPast) -> list[str]:

@@ -22,12 +22,12 @@ def time_format(span: timedelta) -> str:
     return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
 
 
-def time_scale(until: datetime | None, **more: Any) -> Any:
-    """The scale of an axis of time, which goes on to `until` where nothing is told until then."""
+def end_layer(until: datetime, x: Any) -> Any:
+    """A rule that is not seen: an axis of time goes on to it. (A domain of the scale's own fails without eval.)"""
     import altair as alt
 
-    end = {} if until is None else {"domainMax": int(until.timestamp() * 1000)}
-    return alt.Scale(type="utc", **end, **more)
+    data = alt.Data(values=[{"ts": int(until.timestamp() * 1000)}])
+    return alt.Chart(data).mark_rule(opacity=0).encode(x=x)
 
 
 def pointer_layers(values: list[dict[str, Any]], y: str, names: Sequence[str], x: Any, place: int = 0) -> list[Any]:

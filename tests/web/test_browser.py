@@ -330,10 +330,22 @@ def test_a_pointer_on_the_chart_of_an_incident_tells_its_values(browser, tmp_pat
         page, seen = opened(browser, url + staged_lakes.VIEWS["incident"])
         box = page.locator(".steps").bounding_box()
         page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20)
-        said = "in the minute from 12:00, at most: offline 1, under min ISR 0, under-replicated 69"
+        said = "in the minute from 12:00, at most: offline 1 (60 s), under min ISR 0, under-replicated 69 (60 s)"
         assert page.inner_text("#pointed") == said
         assert seen.said == []
         page.context.close()
+
+
+def test_the_axis_of_a_chart_goes_on_to_now_in_a_browser_too(browser, tmp_path):
+    lake = str(tmp_path / "lake")
+    staged_lakes.write_lake(lake, "cut_off")
+    with served(lake, refresh_s=3600, now=lambda: NOW) as url:
+        for view in ("partition", "broker"):
+            page, seen = opened(browser, url + staged_lakes.VIEWS[view])
+            axis = page.locator('.chart [aria-label^="X-axis"]').first.get_attribute("aria-label")
+            assert axis.endswith("to 12:01:25")
+            assert seen.said == []
+            page.context.close()
 
 
 @pytest.mark.nightly

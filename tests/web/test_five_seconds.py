@@ -121,7 +121,7 @@ def test_what_is_covered_ends_where_the_watcher_was_cut_off_before_the_axis_does
 def test_the_axis_of_a_chart_goes_on_to_now_where_nothing_is_told_since(chart, look):
     place = "broker=2" if chart == "broker" else "topic=clicks&partition=0"
     spec = look("cut_off", f"/charts/{chart}.json?cluster=prod&{place}").text
-    assert f'"domainMax":{int(at(85).timestamp() * 1000)}' in spec
+    assert f'"data":{{"values":[{{"ts":{int(at(85).timestamp() * 1000)}}}]}}' in spec
 
 
 def test_the_states_of_a_broker_begin_with_what_was_found_first(look):
