@@ -36,6 +36,7 @@ def test_the_card_of_an_incident_counts_its_partitions_by_state(look):
     assert card["affected"] == "1 partition offline, 69 at risk; topics audit, clicks, orders and 1 more"
     counts = {one["name"]: one["number"] for one in look("gone", "/api/v1/overview").json()["counts"]}
     assert (counts["offline"], counts["under-replicated"]) == (1, 69)
+    assert "<summary>1 OFFLINE, 69 AT RISK</summary>" in look("gone", "incident").text
 
 
 def test_an_incident_of_more_partitions_than_its_alerts_name_has_them_all(lake, ask):
