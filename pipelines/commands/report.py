@@ -77,7 +77,7 @@ def _asked(lake: lakes.Lake, alert: str | None, wanted: Filter, since: Since, un
 
 
 def _incident(settings: Settings, place: lakes.Lake, alert: Row) -> tuple[Any, Any]:
-    """What the page answers of an incident or alert, and the question."""
+    """The answer that the page gives on an incident or alert, and the question."""
     from pipelines.alerting.owners import Owner
     from pipelines.commands import jobs
     from pipelines.web.answers.incident import incident_view

@@ -138,7 +138,7 @@ def _again(loss: Row, end: int | None) -> str:
 
 
 def _held_by(row: Row) -> str:
-    """Who holds the HW, if that is known: the replicas whose end it is."""
+    """The replicas that hold the HW, if that is known: it is their end."""
     holders = row["holding_replicas"] or ()
     if not holders or None in (row["hw"], row["leader_leo"]) or row["hw"] >= row["leader_leo"]:
         return "at the log end" if row["hw"] is not None and row["hw"] == row["leader_leo"] else ""

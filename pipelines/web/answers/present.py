@@ -68,7 +68,7 @@ class ClusterLine:
 
     @property
     def wrong(self) -> Sequence[Field]:
-        """What is not well of the present and of the records, the worse first."""
+        """The fields of the present and of the records that are not well, the worse first."""
         found = [one for one in (self.now, self.records) if one.state not in ("OK", "ended")]
         return sorted(found, key=lambda one: State(one.state).rank)
 
