@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -61,11 +61,18 @@ def _minutes(rows: list[Row]) -> Counter[Any]:
     return Counter({name: count for name, count in total.items() if count})
 
 
-def differences(one: Tables, other: Tables) -> dict[str, list[str]]:
-    """What only one of the two has, per table: empty where they are the same."""
+def late_clusters(tables: Tables) -> set[str]:
+    """The clusters of which a row came too late."""
+    rows = [row for row in tables["telemetry_gaps"] if "('kind', 'late')" in row]
+    return {row.partition("('cluster', '")[2].partition("'")[0] for row in rows}
+
+
+def differences(one: Tables, other: Tables, but: Collection[str] = ()) -> dict[str, list[str]]:
+    """What only one of the two has, per table, `but` of these clusters: empty where they are the same."""
     found = {}
     for name in one:
         entries = {key for key in one[name] | other[name] if one[name][key] != other[name][key]}
+        entries = {key for key in entries if not any(f"'{cluster}'" in str(key) for cluster in but)}
         if entries:
             found[name] = [f"{one[name][key]} / {other[name][key]}: {key}" for key in sorted(entries, key=str)]
     return found

@@ -78,12 +78,20 @@ class Lake:
     def _put_contradictions_together(self) -> None:
         """Of rows with one number, in their source or their series, that are not the same none is final before the
         others come."""
-        first: dict[Any, int] = {}
+        same: dict[Any, list[int]] = {}
         for k, row in enumerate(self.rows):
             source = row["cluster"], row["source_id"], row["source_epoch"]
             for key in ((*source, row["source_seq"]), (*source, row["topic"], row["partition"], row["seq"])):
-                if row["source_id"] != "hwmark/drain" and self.rows[first.setdefault(key, k)] != row:
-                    self.at[k] = min(self.at[k], self.at[first[key]])
+                if row["source_id"] != "hwmark/drain":
+                    same.setdefault(key, []).append(k)
+        groups = [group for group in same.values() if any(self.rows[k] != self.rows[group[0]] for k in group)]
+        before: list[float] = []
+        while self.at != before:  # a row may contradict one by its number in the source, another by that in its series
+            before = list(self.at)
+            for group in groups:
+                earliest = min(self.at[k] for k in group)
+                for k in group:
+                    self.at[k] = earliest
 
     def _collect(self) -> None:
         """Takes the rows that sources wrote since, in the order of their times."""
@@ -408,10 +416,12 @@ class Arrival:
     batches: int
     late_ms: int
     by_row: bool = False
+    late_newcomers: bool = False
 
     def batches_of(self, lake: Lake) -> list[list[Row]]:
-        """The rows of each batch; none is later than the grace, nor is the first of a source later than others of its
-        cluster: nobody waits for a source that is not known. Of one source they come in their order, unless `by_row`.
+        """The rows of each batch; none is later than the grace. Nor is the first of a source later than others of its
+        cluster, unless there are `late_newcomers`: nobody waits for a source that is not known, and what it tells may
+        be `late`. Of one source they come in their order, unless `by_row`.
         """
         random = Random(self.seed)
         late: dict[Any, float] = {}
@@ -428,7 +438,7 @@ class Arrival:
             at + late.setdefault(key, random.uniform(0, max(0, most[key])))
             for at, key in zip(lake.at, keys, strict=True)
         ]
-        for k in _newcomers(lake.rows):
+        for k in [] if self.late_newcomers else _newcomers(lake.rows):
             earliest = min(arrivals[at] for at in _not_before(lake.rows, k))
             for at, row in enumerate(lake.rows):  # what contradicts it comes with it
                 if lake.at[at] == lake.at[k] and all(row[name] == lake.rows[k][name] for name in IDENTITY):
