@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from generators.cluster.asking import decoded
 from generators.cluster.notes import Notes
 from generators.cluster.observing.observer import FIRST_ROUND, GONE
 from generators.cluster.observing.rows import Source, durations
@@ -283,6 +284,17 @@ def test_every_row_keeps_the_contract_of_bronze():
 
 def test_a_clock_set_back_makes_an_error_that_is_not_known():
     assert durations(np.array([1.5, np.nan, -3_600_000.0])).to_pylist() == [1.5, None, None]
+
+
+@pytest.mark.parametrize("lag", [(1 << 31) - 1, 1 << 31, (1 << 63) - 1])
+def test_a_lag_that_is_a_long_of_kafka_s_is_the_longest(lag):
+    """It ended watch."""
+    said = SimpleNamespace(name="replica.lag.time.max.ms", value=str(lag))
+    result = SimpleNamespace(error_code=0, resource_name="1", configs=[said])
+    values, _ = decoded.settings(SimpleNamespace(results=[result]))
+    settings = BrokerSettings(values["1"]["replica.lag.time.max.ms"])
+    (row,) = SettingsSeen().broker(Source("c", "main", 1), settings, 1)
+    assert row["lag_max_ms"].to_pylist() == [(1 << 31) - 1]
 
 
 def test_what_a_broker_says_no_more_is_no_row():
