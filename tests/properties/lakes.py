@@ -242,7 +242,7 @@ class Lake:
             detail = self.random.choice(("kafka=2.8.2", "kafka=4.1.1", "rack=a", "7 lines"))
             source.event(self.ms, "config", True, detail=detail, replica_id=broker)
         else:
-            source.lost(self.ms)
+            source.lost(self.ms, self.random.choice(("7 lines", "not understood: 7 lines")))
 
     def lose(self) -> None:
         """A row that was written and never arrives, or the reader's word that lines are missing."""
@@ -353,7 +353,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "repeats": (1, 3),
     "ts_error_ms": (0.0, 1000.0),
     "detail": (None, "shrink", "expand", "metadata", "controller", "alter_partition", "started", "log_epoch=1",
-               "7 lines", "first round", "kafka=4.1.1", "rack=b", "closed"),
+               "7 lines", "not understood: 7 lines", "first round", "kafka=4.1.1", "rack=b", "closed"),
     "covers": (None, None, [], ["terms"], ["terms", "isr"], ["hw", "terms"]),
     "event_type": EVENT_TYPES,
 }  # fmt: skip

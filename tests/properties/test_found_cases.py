@@ -501,3 +501,26 @@ def test_a_log_that_is_silent_for_longer_than_the_grace_shows_what_it_tells_of_t
     watcher, other = Watched(1).leads(1905, 0, 0, 0).progress(told_ms - 3000), Watched(2).progress(told_ms)
     first = [*log.rows, *watcher.rows[:1]]
     assert_read_the_same(first, [*watcher.rows[1:], *other.rows], log.progress(told_ms).rows[1:])
+
+
+def test_rows_behind_a_hole_go_on_in_however_many_batches_they_came():
+    """What was sampled between the two stood for itself where they were read one after the other."""
+    log = Source().config(0, min_isr=2).leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3], partition_epoch=0)
+    log.skip().progress(20_000).progress(23_000)
+    watcher, other = Watched(1).leads(1000, 0, 0, 0).leads(21_500, 0, 0, 0, isr=[1]), Watched(2).progress(1000)
+    first = [*log.rows[:2], watcher.rows[0], other.rows[0]]
+    for ms in range(22_000, 120_000, 1000):
+        watcher.progress(ms), other.progress(ms)
+    assert_read_the_same(first, log.rows[2:3], [log.rows[3], *watcher.rows[1:], *other.rows[1:]])
+
+
+def test_lines_that_were_not_understood_say_nothing_of_a_deadline_before_them():
+    """Where no row of the partition came between, a replica that lagged by then was out of sync by a log of level 0."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source("broker-2/replication.log")
+    for ms in range(1000, 13_000, 1000):
+        log.progress(ms), other.progress(ms)
+    first, known = [*log.rows, *other.rows], (len(log.rows), len(other.rows))
+    log.lost(13_000, "not understood: 7 lines")
+    for ms in range(14_000, 40_000, 1000):
+        log.progress(ms), other.progress(ms)
+    assert_read_the_same(first, [*log.rows[known[0] :], *other.rows[known[1] :]])

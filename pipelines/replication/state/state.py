@@ -269,10 +269,6 @@ class State:
             self._watched_series = np.concatenate([self._watched_series, new])
         return self._watched_series
 
-    def sampled_lane(self, partition: int, broker: int) -> int:
-        """The lane that samples of a broker's leadership fill, -1 where there is none."""
-        return self.lane_keys.find((partition << 32) | SAMPLED | broker)
-
     def sampled_lanes(self) -> npt.NDArray[np.bool_]:
         """By lane whether samples fill it instead of the kernel."""
         sampled: npt.NDArray[np.bool_] = (self.lane_keys.keys & SAMPLED != 0) & (self.lanes["broker"] >= 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from msgspec import Struct, field
 
@@ -79,8 +80,9 @@ class Source(Struct):
         after = bisect_right(self.declared, since)
         if after < len(self.declared) and self.declared[after] <= until + CLOCK_JUMP_US:
             return False
-        begins = NEVER
-        for first, last, goes_on in [*self.told, *((run[2], run[3], False) for run in sorted(self.pending_runs))]:
+        begins, pending = NEVER, sorted(self.pending_runs)
+        behind = ((run[2], run[3], run[0] == before[1] + 1) for before, run in pairwise([(0, -2, 0, 0), *pending]))
+        for first, last, goes_on in (*self.told, *behind):
             begins = begins if goes_on and begins < NEVER else first
             if first <= as_of and begins <= since and last >= until:
                 return True

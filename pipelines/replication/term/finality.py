@@ -8,6 +8,7 @@ from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Term, hw_row
 from pipelines.replication.term.constants import LEFT, MATCHED, unsigned
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, IDLE, OPEN, REPORT, UNREPORTED
+from pipelines.replication.term.replica_sync import pass_deadlines
 from pipelines.replication.term.report_agreement import decide_report
 
 
@@ -34,7 +35,9 @@ def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
     while cursor.gap < end and gaps[cursor.gap].ts <= now:
         gap = gaps[cursor.gap]
         if gap.ts > lane.paused_at:
-            pause_after_gap(lane, now)
+            if lane.state != IDLE:
+                pass_deadlines(term, gap.ts)
+            pause_after_gap(lane, gap.ts)
             lane.paused_at = gap.ts
             if gap.unread:
                 lane.level = 0  # nobody knows what this source still logs
