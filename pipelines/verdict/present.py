@@ -161,7 +161,8 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
     if len(judged.silent) == len(record.sources):
         last = max((source.reported_to for source in record.sources), default=None)
         who = f"no source reports any more, the last did at {words.clock(last)}" if last else "no source reports"
-        return f"{who}; then {_summed(groups, record)}; {CLOSING}"
+        ends = CLOSING if last else f"{CLOSING}, as far as bronze still has it"
+        return f"{who}; then {_summed(groups, record)}; {ends}"
     unheard = [group for group in groups if record.unheard.keys() & set(group.brokers)]
     silent, said = [group for group in groups if group.brokers and group not in unheard], []
     if unheard:

@@ -524,3 +524,10 @@ def test_lines_that_were_not_understood_say_nothing_of_a_deadline_before_them():
     for ms in range(14_000, 40_000, 1000):
         log.progress(ms), other.progress(ms)
     assert_read_the_same(first, [*log.rows[known[0] :], *other.rows[known[1] :]])
+
+
+def test_a_row_without_a_time_that_is_accepted_is_not_the_earliest():
+    """331150066: its source, 400 s ahead, was the first of one batch, by which the others were measured."""
+    log, watcher = Source().leader(0, 0, 0, 0, [1, 2, 3]).fetch(400_000, 2, 0), Watched(1).began(0, 0, 0)
+    log.rows[0]["ts"] = -1_000_000
+    assert_read_the_same([log.rows[0], *watcher.rows], log.rows[1:])

@@ -24,6 +24,11 @@ def _earlier_start(runs: list[Run], since: int) -> int:
     return min((run[2] for run in runs if 0 <= run[2] < since - CLOCK_JUMP_US), default=since)
 
 
+def _first_time(source: Source) -> int:
+    """The first time of its pending runs; rows without one come last."""
+    return min((run[2] for run in source.pending_runs if run[2] >= 0), default=NEVER)
+
+
 @dataclass(frozen=True)
 class Decided:
     """By cluster up to which time everything was decided, and the low watermarks of the sources then."""
@@ -111,7 +116,7 @@ class Sources:
         """
         found: list[Gap] = []
         tried = set[tuple[int, int | None]]()
-        waiting = sorted((s for s in sources if s.pending_runs), key=lambda s: min(run[2] for run in s.pending_runs))
+        waiting = sorted((s for s in sources if s.pending_runs), key=_first_time)
         while True:
             before = [(s.latest, s.open_since, len(s.pending_runs)) for s in waiting]
             for source in waiting:

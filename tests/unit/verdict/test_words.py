@@ -252,6 +252,15 @@ def test_no_source_reports_any_more():
     ]
 
 
+def test_no_source_reports_of_a_cluster_that_retention_took_out_of_bronze():
+    """A drain closes what is there: it was named as the way out, and changed nothing however often."""
+    record = replace(SOUND, sources=(), groups=(group(Condition.IN_SYNC, [1], 3, unknown=True),))
+    assert part("present", record, now=1000) == [
+        "UNKNOWN: no source reports; then 3 partitions were in sync; `hwmark run --once --drain` closes a recording "
+        "that is complete, as far as bronze still has it"
+    ]
+
+
 def test_a_cluster_that_has_ended_has_no_present_trouble():
     record = replace(SOUND, closed=at(0), groups=(group(Condition.OFFLINE, [1], 4),))
     assert part("present", record, now=9000) == ["ended at 2026-09-01 12:00:00 UTC; then 4 partitions were offline"]
