@@ -531,3 +531,12 @@ def test_a_row_without_a_time_that_is_accepted_is_not_the_earliest():
     log, watcher = Source().leader(0, 0, 0, 0, [1, 2, 3]).fetch(400_000, 2, 0), Watched(1).began(0, 0, 0)
     log.rows[0]["ts"] = -1_000_000
     assert_read_the_same([log.rows[0], *watcher.rows], log.rows[1:])
+
+
+def test_samples_wait_for_those_of_a_watchers_source_that_wait_behind_a_hole():
+    """They were read ahead of the leader's, which then named all as holding the HW, and not the leader alone."""
+    leader = Watched(1).progress(3000).skip(2).progress(4000).leads(4000, 0, 0, 0).seen(4305, 1, 0, [1, 3])
+    two, three = (Watched(b).progress(3000).progress(4000).follows(4001, 0).seen(4305, 1, 0, [1, 3]) for b in (2, 3))
+    first = [row for source in (leader, two, three) for row in source.rows]
+    ends = {source.broker: source.progress(9800).rows[-1] for source in (leader, two, three)}
+    assert_read_the_same(first, [ends[3]], [ends[1], ends[2]])

@@ -204,6 +204,20 @@ def history_limits(state: State, low_watermarks: dict[int, int], batch: Batch, l
     return upto
 
 
+def sample_limits(state: State, low_watermarks: dict[int, int], accepted: Accepted) -> dict[int, int]:
+    """By cluster the time up to which its samples may be read: that is its low watermark, but ahead of a watcher's rows
+    behind a gap, because the answers of several brokers make one fact."""
+    limits, watched = dict(low_watermarks), state.watched_series()
+    if watched is None:
+        return limits
+    series, times = behind_gaps(accepted)
+    of_watcher = watched[series]
+    for source, ts in zip(state.series["source"][series[of_watcher]].tolist(), times[of_watcher].tolist(), strict=True):
+        cluster = state.clusters.number(str(state.source_names.all[source][0]))
+        limits[cluster] = min(limits[cluster], ts - 1)
+    return limits
+
+
 def postponed(batch: Batch, left: I64) -> tuple[I32, I64]:
     """(series, clock) of the rows among `left`, those not read, that no gap holds back.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.replication.batch.ended_terms import record_ended_terms
-from pipelines.replication.batch.lane_jobs import LaneJobs, Watermarks, lane_jobs
+from pipelines.replication.batch.lane_jobs import LaneJobs, Watermarks, lane_jobs, sample_limits
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted, advance_series
 from pipelines.replication.compiled.decorators import compiled
@@ -159,7 +159,7 @@ def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I
     watched = state.watched_series()
     if watched is None or not len(rows):
         return rows, False
-    by_cluster = state.cluster_low_watermarks(closed)
+    by_cluster = sample_limits(state, state.cluster_low_watermarks(closed), accepted)
     limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
     number = accepted.series[series[of]]
     later = watched[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])

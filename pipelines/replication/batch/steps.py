@@ -16,7 +16,7 @@ from pipelines.replication.batch.copied_lines import RareLines, mark_copies, rem
 from pipelines.replication.batch.ended_terms import trim_earlier
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
-from pipelines.replication.batch.lane_jobs import history_limits, watermarks
+from pipelines.replication.batch.lane_jobs import history_limits, sample_limits, watermarks
 from pipelines.replication.batch.minute_stats import MinuteStats, count_broker_wide, count_changes, count_gauge_moves
 from pipelines.replication.batch.quarantine import (
     NO_CONFLICTS,
@@ -163,11 +163,12 @@ class Shard:
         state.waiting = batch.bronze_rows(results.left)
         predicted: Predicted = {}
         if state.has_watcher:
-            results, predicted = apply_samples(state, rules, batch, results, state.cluster_low_watermarks(closed))
+            limits = sample_limits(state, state.cluster_low_watermarks(closed), batch.accepted)
+            results, predicted = apply_samples(state, rules, batch, results, limits)
         race_window_us, grace_us = rules.race_window_ms * 1000, rules.reorder_grace_ms * 1000
         lookup = StateTermLookup(state, rules, before, results, race_window_us, grace_us, predicted)
         if state.has_watcher:
-            release_hws(state, results, lookup, state.cluster_low_watermarks(closed))
+            release_hws(state, results, lookup, limits)
         return results, lookup
 
     def _advance_histories(
