@@ -64,7 +64,7 @@ class TopicHistory(TopicState):
             self._clock(event)
         elif event.event_type == "sample":
             self._sample_of_disk(event, lookup)
-        else:
+        elif not (event.printed and self.isr.has_epochs):  # logs tell changes to the millisecond, prints to the minute
             self._isr(event, lookup)
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> None:

@@ -3,7 +3,7 @@ records of orders-0 that consumers had read."""
 
 import re
 import shutil
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
 from hwmark import replay
 from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs import log_lines
-from tests.unit.brokerlogs.log_lines import ID, leader
+from tests.unit.brokerlogs.log_lines import ID, leader, line, partition
 from tests.unit.brokerlogs.test_clients import detected
 
 RECORDED = Path(__file__).parent / "printed"
@@ -131,12 +131,28 @@ def test_a_printed_hw_above_the_start_of_a_later_term_is_lost(prints, tmp_path):
     describe = prints("alone", *BOTH) / "alone-describe.txt"
     topic_id = re.search(r"orders\tTopicId: (\S+)", describe.read_text())[1]
     began = leader(0, 0, "1", name="orders-0"), leader(100, 100, "2", epoch=1, name="orders-0", ms=1_000_000)
-    for number, line in enumerate(began, 1):
+    for number, start in enumerate(began, 1):
         (tmp_path / f"broker-{number}").mkdir()
-        line = line.replace("id=1]", f"id={number}]").replace(ID, topic_id)
-        (tmp_path / f"broker-{number}" / "server.log").write_text(line)
+        text = start.replace("id=1]", f"id={number}]").replace(ID, topic_id)
+        (tmp_path / f"broker-{number}" / "server.log").write_text(text)
     found = losses(tmp_path / "alone", tmp_path / "broker-1", tmp_path / "broker-2")
     assert [row for row in found if row[3:] == (100, 180)] != []
+
+
+def test_logs_tell_the_isr_finer_than_a_print_whose_time_is_off(prints, tmp_path):
+    """A print of a minute later stood as a change of its own before the one that the log shows."""
+    describe = prints("alone", "describe", at=T0 - timedelta(seconds=90)) / "alone-describe.txt"
+    topic_id = re.search(r"orders\tTopicId: (\S+)", describe.read_text())[1]
+    shrinks = partition("ISR updated to 1  and version updated to 1", "orders-0")
+    log = leader(0, 0, "1,2", name="orders-0") + line(shrinks, ms=60_000)
+    (tmp_path / "broker-1").mkdir()
+    (tmp_path / "broker-1" / "server.log").write_text(log.replace(ID, topic_id))
+    found, without = (
+        replay(read_logs(folders, "c")).isr_changes.to_pylist()
+        for folders in ([tmp_path / "broker-1", tmp_path / "alone"], [tmp_path / "broker-1"])
+    )
+    assert without != []
+    assert [row for row in found if (row["topic"], row["partition"]) == ("orders", 0)] == without
 
 
 def test_a_consumer_and_prints_tell_one_loss_once(prints, tmp_path):
