@@ -191,7 +191,8 @@ class _Ingest:
         summary = self.session.summary()
         if summary.problems and not (summary.line_count or summary.left_out or self._printed.paths) and not self._known:
             raise NothingToRead(paths, summary.problems)
-        return replace(summary, printed=self._printed.lines, unread_prints=self._printed.unread)
+        printed = self._printed
+        return replace(summary, printed=printed.lines, unread_prints=printed.unread, printed_events=printed.events)
 
 
 def read_logs(paths: Sequence[str | Path], cluster: str, options: ReadOptions | None = None) -> pa.Table:

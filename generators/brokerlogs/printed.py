@@ -65,6 +65,7 @@ class Printed:
     lines: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     paths: set[Path] = field(default_factory=set)
+    events: int = 0
 
     def read(self, paths: Sequence[Path], cluster: str, at: datetime | None = None) -> pa.Table | None:
         """The rows of what tools printed `at` a time, in bronze's schema; None where there are none."""
@@ -83,6 +84,7 @@ class Printed:
             when = datetime.fromtimestamp(one.ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
             if rows.num_rows:
                 tables.append(rows)
+                self.events += rows.num_rows
                 self.lines.append(f"{one.source_id}: {rows.num_rows:,} events, as printed at {when}")
             else:
                 self.unread.append(f"{original(str(one.path))}: {_NO_LEADERS}")

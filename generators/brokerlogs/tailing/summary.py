@@ -82,10 +82,11 @@ class IngestSummary:
     printed: Sequence[str] = ()
     """A line on each print of Kafka's tools that was read."""
     unread_prints: Sequence[str] = ()
+    printed_events: int = 0
 
     @property
     def events(self) -> int:
-        return sum(source.events for source in self.sources)
+        return sum(source.events for source in self.sources) + self.printed_events
 
     @property
     def text(self) -> int:

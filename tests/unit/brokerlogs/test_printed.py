@@ -94,7 +94,7 @@ def test_a_print_that_does_not_say_when_is_left_out_and_said(prints, tmp_path):
     summary = ingest_logs([folder], cluster="c", lake=lake)
     assert "--printed-at" in summary.unread()[0]
     summary = ingest_logs([folder], cluster="c", lake=lake, options=ReadOptions(printed_at=T0))
-    assert summary.unread() == []
+    assert (summary.unread(), summary.events) == ([], len(read_events(lake)))
     assert {row["ts"] for row in read_events(lake).to_pylist()} == {T0}
 
 
