@@ -47,8 +47,8 @@ class FileChoice:
         self.older_readers: list[SeriesReader] = []
         self.examined: dict[Identity, Examined] = {}
         self.located = self.blocked = self._has_rest = False
-        self._settled = set[tuple[Identity, int, int]]()
-        """Files, by size and time, that were looked into once nothing could be written at that time any more."""
+        self._settled = dict[Identity, tuple[int, int]]()
+        """Sizes and times of files that were looked into once nothing could be written at that time any more."""
         self.begun = position.begun if position and only is not None else 0
         """How many of `only` were begun, or are gone."""
         self._emptied: Identity | None = None
@@ -232,12 +232,12 @@ class FileChoice:
         """Whether a file was read to the end that it has: it may have been written again at the same time."""
         if seen is None or not is_whole(entry, seen):
             return False
-        stamp = entry.key, entry.size, entry.mtime_ns
-        if stamp not in self._settled:
+        stamp = entry.size, entry.mtime_ns
+        if self._settled.get(entry.key) != stamp:
             if not holds(entry, seen):
                 return False
             if time_ns() - entry.mtime_ns > _TICK_NS:
-                self._settled.add(stamp)
+                self._settled[entry.key] = stamp
         return True
 
     def publish(self, entries: Sequence[Entry]) -> None:
