@@ -83,6 +83,7 @@ class FileChoice:
             there = {entry.key for entry in entries} | {self.end}
             for key in [key for key in self.seen if key not in there][:-GONE_KEPT]:
                 del self.seen[key]
+                self._settled.pop(key, None)
         if self.end in self.seen:
             self._has_rest = self.seen[self.end].mtime_ns < 0
         found = self._is_there(entries, file)
