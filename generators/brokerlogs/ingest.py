@@ -118,10 +118,7 @@ class _Ingest:
 
     def add_printed(self, paths: Sequence[Path]) -> None:
         """Write what Kafka's tools printed into those of these files that are new."""
-        printed, options = self._printed, self.factory.options
-        rows = printed.read(
-            [path for path in paths if path not in printed.paths], self.factory.cluster, options.printed_at
-        )
+        rows = self._printed.read(paths, self.factory.cluster, self.factory.options.printed_at)
         if rows is not None:
             append_round(self.lake, rows, {}, self.storage_options)
 
@@ -163,7 +160,9 @@ class _Ingest:
         self._last_discovery = monotonic()
         found = _found(paths, options, self._archives)
         found = self.with_stable_names(found)
+        known = len(self._printed.unread)
         self.add_printed(found.printed)
+        self.session.add_messages(self._printed.unread[known:])
         for source in filter(self.session.is_new, found.sources):
             if source.series.is_empty():
                 continue
@@ -189,7 +188,11 @@ class _Ingest:
         patterns = unused_patterns(self.factory.options.clock_offsets, source_ids)
         self.session.add_messages([f"clock_offsets: no source is named like {pattern!r}" for pattern in patterns])
         summary = self.session.summary()
-        if summary.problems and not (summary.line_count or summary.left_out or self._printed.paths) and not self._known:
+        if (
+            summary.problems
+            and not (summary.line_count or summary.left_out or self._printed.stamps)
+            and not self._known
+        ):
             raise NothingToRead(paths, summary.problems)
         printed = self._printed
         return replace(summary, printed=printed.lines, unread_prints=printed.unread, printed_events=printed.events)

@@ -1,4 +1,4 @@
-"""What Kafka's tools print, as people send it along: kafka-topics --describe, kafka-get-offsets, kafka-metadata-quorum.
+"""Prints of Kafka's tools, as people send them: kafka-topics --describe, kafka-get-offsets, kafka-metadata-quorum.
 
 Each file is a source of its own, named by its content, so that one given twice is told once. It says how things were at
 one time, which stands in no print but that of kafka-metadata-quorum --replication: it has to be told (`printed_at`), or
@@ -21,6 +21,7 @@ from generators.brokerlogs.discovery.log_file import LogBytes, original
 from generators.brokerlogs.events.event_builder import EventBuilder, TopicIds
 from generators.brokerlogs.events.source_state import PartitionStates
 from generators.brokerlogs.messages.controller_state import METADATA_LOG
+from generators.brokerlogs.scanning.masking import masked_line
 from generators.brokerlogs.tailing.sequence_numbers import Numbering
 from pipelines.printable import file_name
 from schemas.event_types import CAUGHT_UP_MS, describe_quorum
@@ -28,15 +29,24 @@ from schemas.levels import POLLED
 from schemas.replication_events import PRINTED, as_int
 
 _TOPIC = re.compile(
-    r"^Topic: ?(\S+)\t(?:TopicId: ?(\S+)\t)?PartitionCount: ?\d+\t(?:[^\n]*?Configs: ?(\S*))?", re.MULTILINE
+    r"^Topic: ?(\S+)[ \t]+(?:TopicId: ?(\S+)[ \t]+)?PartitionCount: ?\d+(?:[^\n]*?Configs: ?(\S*))?", re.MULTILINE
 )
 _PARTITION = re.compile(
-    r"^\tTopic: ?(\S+)\tPartition: ?(\d+)\tLeader: ?(none|-?\d+)\tReplicas: ?([\d,]*)\tIsr: ?([\d,]*)", re.MULTILINE
+    r"^[ \t]+Topic: ?(\S+)[ \t]+Partition: ?(\d+)[ \t]+Leader: ?(none|-?\d+)[ \t]+Replicas: ?([\d,]*)"
+    r"[ \t]+Isr: ?([\d,]*)",
+    re.MULTILINE,
 )
 _OFFSET = re.compile(r"^([\w.-]+):(\d+):(\d+)[ \t]*$", re.MULTILINE)
 _STATUS = re.compile(r"^LeaderId:\s+(\d+)\n(?:.*\n)*?CurrentVoters:\s+\[(.*)\]", re.MULTILINE)
 _VOTER = re.compile(r"^(\d+)\s+(?:\S+\s+)?(?:\d+|-1)\s+\d+\s+-?\d+\s+(-?\d+)\s+(Leader|Follower)\b", re.MULTILINE)
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)")
+_ASIDE = re.compile(
+    r"^(?:ClusterId|LeaderId|LeaderEpoch|HighWatermark|MaxFollowerLag\w*|Current(?:Voters|Observers)):|^NodeId\s"
+    r"|^\d+\s.*\bObserver\b|^\s*[$#>]|\bkafka-[\w-]+(?:\.sh)?\b",
+    re.MULTILINE,
+)
+"""Lines that belong to a print and are read elsewhere or not at all: headers, observers, the command itself."""
+_UNDERSTOOD = re.compile("|".join(f"(?:{form.pattern}[^\\n]*)" for form in (_TOPIC, _PARTITION, _OFFSET, _VOTER)), re.M)
 _FIRST_LINES = 5
 _MOST = 64 << 20
 _NO_TIME = (
@@ -60,35 +70,75 @@ class _Print:
 
 @dataclass
 class Printed:
-    """Reads prints, and keeps what is to be said of each file; `unread` are those that were left out."""
+    """Reads prints, and keeps what is to be said of each file; `unread` are those of which not all was read."""
 
     lines: list[str] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
-    paths: set[Path] = field(default_factory=set)
     events: int = 0
+    stamps: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    """By file that was read its size and time then."""
 
     def read(self, paths: Sequence[Path], cluster: str, at: datetime | None = None) -> pa.Table | None:
-        """The rows of what tools printed `at` a time, in bronze's schema; None where there are none."""
-        self.paths.update(paths)
-        prints, tables = list[_Print](), list[pa.Table]()
-        for path in paths:
-            text = LogBytes(path).read(_MOST).decode(errors="replace").replace("\r\n", "\n")
-            ms = _printed_ms(text, at)
-            if ms is None:
-                self.unread.append(f"{original(str(path))}: {_NO_TIME}")
-            else:
-                prints.append(_Print(path, text, ms))
+        """The rows of what tools printed `at` a time into files that are new, in bronze's schema; None without any."""
+        prints, tables = list(self._prints(paths, at)), list[pa.Table]()
         for one in sorted(prints, key=lambda one: (one.ms, _VOTER.search(one.text) is not None, one.path)):
             describes = (other for other in prints if _PARTITION.search(other.text))
-            rows = _rows(one, min(describes, key=lambda other: abs(other.ms - one.ms), default=one), cluster)
+            described = min(describes, key=lambda other: abs(other.ms - one.ms), default=one)
+            rows, leaderless = _rows(one, described, cluster)
             when = datetime.fromtimestamp(one.ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
             if rows.num_rows:
                 tables.append(rows)
                 self.events += rows.num_rows
                 self.lines.append(f"{one.source_id}: {rows.num_rows:,} events, as printed at {when}")
-            else:
-                self.unread.append(f"{original(str(one.path))}: {_NO_LEADERS}")
+            if leaderless:
+                self.unread.append(f"{original(str(one.path))}: {leaderless:,} {_NO_LEADERS}")
         return pa.concat_tables(tables) if tables else None
+
+    def _prints(self, paths: Sequence[Path], at: datetime | None) -> Iterator[_Print]:
+        """The texts of new files whose time is known."""
+        for path in paths:
+            stamp = _stamp(path)
+            if self.stamps.get(path) == stamp:
+                continue
+            self.stamps[path] = stamp
+            content, problem = _content(path)
+            text = content.decode(errors="replace").replace("\r\n", "\n")
+            ms = None if problem else _printed_ms(text, at)
+            if problem or ms is None:
+                self.unread.append(problem or f"{original(str(path))}: {_NO_TIME}")
+                continue
+            if strange := _strange_lines(text):
+                first = masked_line(strange[0].encode())
+                count = f"{len(strange):,} lines of this print are not understood"
+                self.unread.append(f"{original(str(path))}: {count}, the first: {first}")
+            yield _Print(path, text, ms)
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    try:
+        stat = path.stat()
+    except OSError:
+        return -1, -1
+    return stat.st_size, stat.st_mtime_ns
+
+
+def _content(path: Path) -> tuple[bytes, str | None]:
+    """The bytes of a file, and why not all of them are there."""
+    data, content = LogBytes(path), bytearray()
+    while len(content) <= _MOST and (piece := data.read(_MOST)):
+        content += piece
+    large = f"{original(str(path))}: more than 64 MiB, too large for a print, unread" if len(content) > _MOST else None
+    return bytes(content), data.error or data.damage or large
+
+
+def _strange_lines(text: str) -> list[str]:
+    """The lines that no form of a print fits; among the first ones may be the time."""
+    rest = _UNDERSTOOD.sub("", text).split("\n")
+    return [
+        line
+        for k, line in enumerate(rest)
+        if line.strip() and not _ASIDE.search(line) and not (k < _FIRST_LINES and _TIME.search(line))
+    ]
 
 
 def _printed_ms(text: str, at: datetime | None) -> int | None:
@@ -103,7 +153,8 @@ def _printed_ms(text: str, at: datetime | None) -> int | None:
     return round(datetime.fromisoformat(said[0].replace(",", ".")).timestamp() * 1000) if said else None
 
 
-def _rows(one: _Print, described: _Print, cluster: str) -> pa.Table:
+def _rows(one: _Print, described: _Print, cluster: str) -> tuple[pa.Table, int]:
+    """The rows of a print, and of how many of its offsets it is not known who leads."""
     partitions, ids = PartitionStates(True), TopicIds()
     events = EventBuilder(1024, partitions, ids)
     topics = {
@@ -125,14 +176,16 @@ def _rows(one: _Print, described: _Print, cluster: str) -> pa.Table:
         events.append(
             "isr", **about, **told, topic_id=topics.get(topic), place=partitions.place_of(f"{topic}-{number}")
         )
+    leaderless = 0
     for topic, number, offset in _OFFSET.findall(one.text):
         leader = leaders.get((topic, int(number)), -1)
+        leaderless += leader < 0
         if leader >= 0:
             told = {"replica_id": leader, "hw": int(offset), "topic_id": topics.get(topic)}
             events.append("sample", **about, **told, place=partitions.place_of(f"{topic}-{number}"))
     for leader, detail in _quorums(one.text):
         events.append("broker_state", **about, replica_id=leader, detail=detail)
-    return Numbering().number(events.table(cluster, one.source_id))
+    return Numbering().number(events.table(cluster, one.source_id)), leaderless
 
 
 def _quorums(text: str) -> Iterator[tuple[int, str]]:

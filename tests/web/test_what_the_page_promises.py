@@ -21,7 +21,7 @@ def ask_one(request, tmp_path_factory):
     return client_of(lake, 3600).get
 
 
-def seen(page):
+def plain_words(page):
     """The words of a page without its folds of commands, SQL and JSON, which have names of tables and columns."""
     shown = re.sub(r'<details class="ask".*?</details>|<code>.*?</code>|<select.*?</select>', "", page.text, flags=re.S)
     return unescape(re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", shown.partition("<main")[2])))
@@ -29,7 +29,7 @@ def seen(page):
 
 @pytest.mark.parametrize("view", staged.VIEWS)
 def test_no_view_has_words_that_only_we_use(view, ask_one):
-    text = seen(ask_one(staged.VIEWS[view]))
+    text = plain_words(ask_one(staged.VIEWS[view]))
     assert [match[0] for match in OURS.finditer(re.sub(r"alert \w+ \(\w+\)", "", text))] == []
 
 

@@ -27,7 +27,7 @@ _HEADER = re.compile(
 )
 
 _PRINTED = re.compile(
-    rb"^(?:Topic: ?\S+\t(?:TopicId: ?\S+\t)?PartitionCount: ?\d|ClusterId:\s+\S+\nLeaderId:\s+\d"
+    rb"^(?:Topic: ?\S+[ \t]+(?:TopicId: ?\S+[ \t]+)?PartitionCount: ?\d|ClusterId:\s+\S+\nLeaderId:\s+\d"
     rb"|NodeId\s[^\n]*LogEndOffset\s"
     rb"|[\w.-]+:\d+:\d+[ \t\r]*$)",
     re.MULTILINE,

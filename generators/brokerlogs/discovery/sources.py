@@ -57,7 +57,7 @@ class Discovery:
     missing: list[str] = field(default_factory=list)
     """Those of the messages that say that nothing is at a path which was given."""
     printed: list[Path] = field(default_factory=list)
-    """What Kafka's tools printed, which is no log."""
+    """Files that Kafka's tools printed."""
     mixed: list[str] = field(default_factory=list)
     """Logs of several brokers that have one name."""
     brokers: dict[str, str] = field(default_factory=dict)
@@ -81,10 +81,7 @@ def discover(
     by_id: dict[str, Source] = {}
     for folder, members in sorted(walk.folders.items()):
         duplicates = walk.duplicates.get(folder, {})
-        printed = [name for name in members if is_printed(folder / name)]
-        found.printed.extend(folder / name for name in printed)
-        members = [name for name in members if name not in printed]
-        for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found.messages):
+        for source in _sources_of(folder, sorted(members), folder not in walk.partly, duplicates, found):
             if broker is not None and source.broker_id != -1:
                 own = file_name(f"{BY_BROKER}{broker}/{source.series.live}")
                 source = replace(source, source_id=own, broker_id=broker)
@@ -110,12 +107,12 @@ def discover(
 
 
 def _sources_of(
-    folder: Path, members: list[str], whole: bool, duplicates: dict[str, Path], messages: list[str]
+    folder: Path, members: list[str], whole: bool, duplicates: dict[str, Path], found: Discovery
 ) -> list[Source]:
-    groups, others = _groups(folder, members, whole, messages)
+    groups, others = _groups(folder, members, whole, found)
     if others:
         few = ", ".join(others[:4]) + (f" and {len(others) - 4:,} more" if len(others) > 4 else "")
-        messages.append(f"{folder}: {len(others):,} files that are no logs, left out: {few}")
+        found.messages.append(f"{folder}: {len(others):,} files that are no logs, left out: {few}")
     settings = next((folder / name for name in SETTINGS if _node_id(folder / name) is not None), None)
     node = _node_id(settings) if settings else None
     named = {key: _named_broker(folder, files) for key, files in groups.items()}
@@ -144,12 +141,12 @@ def _nothing_but(path: Path, reason: str) -> Source:
 
 
 def _groups(
-    folder: Path, members: list[str], whole: bool, messages: list[str]
+    folder: Path, members: list[str], whole: bool, found: Discovery
 ) -> tuple[dict[tuple[str, bool], list[str]], list[str]]:
     """Return files grouped by live name, and names that are no logs.
 
-    A group's key is the live name and True if numbers stand before the suffix. Reasons to skip other files are appended
-    to `messages`.
+    A group's key is the live name and True if numbers stand before the suffix. Reasons to skip files, and prints of
+    tools, are appended to `found`.
     """
     groups: dict[tuple[str, bool], list[str]] = defaultdict(list)
     others = list[str]()
@@ -166,7 +163,9 @@ def _groups(
     for name in members:
         stem, live = stems[name], live_name(name, numbered=False)
         if reason := _reason_to_skip(name):
-            messages.append(f"{folder / name}: {reason}")
+            found.messages.append(f"{folder / name}: {reason}")
+        elif (live is None or not whole) and is_printed(folder / name):
+            found.printed.append(folder / name)
         elif live is not None and stem is not None:
             groups[(stem, True) if stem in numbered else (live, False)].append(name)
         elif name in SETTINGS:

@@ -56,9 +56,9 @@ def order_of(head: bytes) -> Order | None:
     if head[:1] in b"[{" and b"\n" not in head.rstrip() and len(_TIME.findall(head)) > 2:
         return _entries
     lines = head.split(b"\n", _LOOKED_AT)[:-1]
-    dated = [line for line in lines if line[:1] > b" "]
-    usual = _usual_before(dated)
-    times = [time for time in (_time(line, usual) for line in dated) if time]
+    found = [_TIME.search(line) for line in lines if line[:1] > b" "]
+    usual = _usual_before(found)
+    times = [time for time in (_time(one, usual) for one in found) if time]
     rises, falls = sum(a < b for a, b in pairwise(times)), sum(a > b for a, b in pairwise(times))
     if falls > 2 and falls > 4 * rises:
         return _last_first
@@ -82,16 +82,17 @@ def _last_first(text: bytearray) -> Iterator[bytearray]:
 def _by_time(text: bytearray) -> Iterator[bytearray]:
     ends = np.append(np.fromiter((match.start() for match in re.finditer(b"\n", text)), np.int64), len(text))
     begins = np.concatenate([[0], ends[:-1] + 1])
-    usual = _usual_before(bytes(text[a:b]) for a, b in zip(begins[:_SAMPLE], ends[:_SAMPLE], strict=True))
+    sample = zip(begins[:_SAMPLE], ends[:_SAMPLE], strict=True)
+    usual = _usual_before(_TIME.search(bytes(text[a:b])) for a, b in sample)
     latest, keys = b"", np.zeros(len(ends), "S32")
     for k in range(len(ends)):
-        keys[k] = latest = _time(bytes(text[begins[k] : ends[k]]), usual) or latest
+        keys[k] = latest = _time(_TIME.search(bytes(text[begins[k] : ends[k]])), usual) or latest
     return (text[begins[k] : ends[k]] for k in keys.argsort(kind="stable"))
 
 
-def _usual_before(lines: Iterable[bytes]) -> bytes:
-    """Return the few characters before the time of most lines."""
-    before = Counter(_before(found) for line in lines if (found := _TIME.search(line)))
+def _usual_before(times: Iterable[re.Match[bytes] | None]) -> bytes:
+    """Return the few characters before most of these times."""
+    before = Counter(_before(time) for time in times if time)
     return before.most_common(1)[0][0] if before else b""
 
 
@@ -99,12 +100,11 @@ def _before(time: re.Match[bytes]) -> bytes:
     return time.string[max(0, time.start() - _BEFORE) : time.start()]
 
 
-def _time(line: bytes, usual: bytes) -> bytes:
-    """The time of a line, b"" where it has none behind what `usual`ly stands before it.
+def _time(found: re.Match[bytes] | None, usual: bytes) -> bytes:
+    """The time of a line in which `found` is one, b"" if it has none, or not behind what `usual`ly stands before it.
 
     A line of a trace in an envelope has the envelope's time alone, which may be of another zone.
     """
-    found = _TIME.search(line)
     return found[0].replace(b"T", b" ") if found and _before(found) == usual else b""
 
 

@@ -1,4 +1,4 @@
-"""Where both the log of a leader and samples of it show HWs: the log is finer and leads, the samples check it.
+"""HWs that both the log of a leader and samples of it show: the log is finer and leads, the samples check it.
 
 What is sampled in a term that the log tells, too, is held until it is known whether the log's rows go on past it: while
 the log is silent nobody knows that, whatever a micro-batch has read further.
@@ -24,7 +24,7 @@ from schemas.levels import LEAN
 _TERM = record_layout(lane=-1, start=0, end=0, epoch=NULL32, level=0, hw=NULL)
 """A term of a lane by the leader's log: until when it led, NEVER where it still does, and its last HW."""
 _UNKNOWN = -1
-"""As the HW by a log: it says nothing, or is not asked."""
+"""The HW by a log that says nothing, or is not asked."""
 
 
 class LoggedTerms:

@@ -76,7 +76,7 @@ class PartitionEvent(Struct, gc=False):
         return self.source_id.startswith(WATCHER)
 
     @property
-    def printed(self) -> bool:
+    def is_print(self) -> bool:
         """Whether a tool of Kafka's printed it, as of a time that somebody has told."""
         return self.source_id.startswith(PRINTED)
 

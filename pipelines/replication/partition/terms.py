@@ -131,7 +131,7 @@ class Term(Persisted):
 
 
 def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
-    """What a log shows of a term, and what was sampled in it: of one that lacks no line a HW above all of its own, as
+    """The summary of a term by its log and by samples of it: of a log that lacks no line a HW above all of its own, as
     after its end."""
     if summary.complete:
         above = sampled.hmax is not None and sampled.hmax > max(summary.hmax or 0, summary.witnessed or 0)

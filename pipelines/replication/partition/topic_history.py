@@ -64,7 +64,7 @@ class TopicHistory(TopicState):
             self._clock(event)
         elif event.event_type == "sample":
             self._sample_of_disk(event, lookup)
-        elif not (event.printed and self.isr.has_epochs):  # logs tell changes to the millisecond, prints to the minute
+        elif not (event.is_print and self.isr.has_epochs):  # logs tell changes to the millisecond, prints to the minute
             self._isr(event, lookup)
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> None:
@@ -304,7 +304,7 @@ class TopicHistory(TopicState):
 
     def _sample_of_disk(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """A replica's checkpoint files; one of an epoch whose election may be told yet waits, at most for the grace."""
-        if event.printed:
+        if event.is_print:
             self._printed_hw(event)
             return
         self.judge_again_at = self.decision_time()

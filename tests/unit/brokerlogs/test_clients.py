@@ -16,7 +16,7 @@ def position(offset, epoch, leader_epoch, leader="Optional[b2:9092 (id: 2 rack: 
     return f"FetchPosition{{offset={offset}, offsetEpoch=Optional[{epoch}], currentLeader={leads}}}"
 
 
-def detected(offset=120, epoch=0, leader_epoch=1, words=None, ms=9000, group="billing", **of):
+def detection(offset=120, epoch=0, leader_epoch=1, words=None, ms=9000, group="billing", **of):
     words = words or RESET.format(position(100, 0, leader_epoch, **of))
     at = position(offset, epoch, leader_epoch, **of)
     text = f"Truncation detected for partition orders-1 at offset {at}, {words}"
@@ -34,7 +34,7 @@ def detected(offset=120, epoch=0, leader_epoch=1, words=None, ms=9000, group="bi
 )
 @pytest.mark.parametrize("leader", ["Optional[b2:9092 (id: 2 rack: null)]", "b2:9092 (id: 2 rack: a)"])
 def test_a_consumer_tells_up_to_where_it_had_read_and_where_the_leaders_log_ends_that_epoch(words, leader):
-    (row,) = events(detected(words=words, leader=leader))
+    (row,) = events(detection(words=words, leader=leader))
     said = {name: row[name] for name in ("event_type", "broker_id", "replica_id", "leo", "leader_epoch", "detail")}
     assert said == {
         "event_type": "truncate", "broker_id": -1, "replica_id": 2, "leo": 100, "leader_epoch": 1,
@@ -44,7 +44,7 @@ def test_a_consumer_tells_up_to_where_it_had_read_and_where_the_leaders_log_ends
 
 def test_a_consumer_whose_position_is_of_the_epoch_of_the_leader_tells_of_no_cut():
     """The topic may have been deleted and made anew: its epochs begin at 0 again."""
-    assert events(detected(leader_epoch=0)) == []
+    assert events(detection(leader_epoch=0)) == []
 
 
 def test_a_consumers_line_of_an_unknown_wording_is_not_passed_over():
@@ -65,10 +65,10 @@ def losses(folder, *consumers):
 
 
 def test_what_a_consumer_had_read_beyond_the_end_that_the_leader_answers_is_lost_at_least(tmp_path):
-    assert losses(tmp_path, detected()) == [("hw_moved_back", "bounded", 100, 120)]
+    assert losses(tmp_path, detection()) == [("hw_moved_back", "bounded", 100, 120)]
 
 
 def test_of_several_consumers_the_one_that_had_read_furthest_tells_the_loss(tmp_path):
-    assert losses(tmp_path, detected(offset=110, ms=9400), detected(), detected(offset=119, ms=9100)) == [
+    assert losses(tmp_path, detection(offset=110, ms=9400), detection(), detection(offset=119, ms=9100)) == [
         ("hw_moved_back", "bounded", 100, 120)
     ]

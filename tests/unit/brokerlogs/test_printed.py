@@ -1,19 +1,22 @@
 """What Kafka's tools print, recorded on a real 4.1.1: broker 2 is killed, then 1, and 2 is elected without 80
 records of orders-0 that consumers had read."""
 
+import gzip
 import re
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from generators.brokerlogs.ingest import ReadOptions, ingest_logs, read_logs
+from generators.brokerlogs.printed import Printed
 from hwmark import replay
 from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs import log_lines
 from tests.unit.brokerlogs.log_lines import ID, leader, line, partition
-from tests.unit.brokerlogs.test_clients import detected
+from tests.unit.brokerlogs.test_clients import detection
 
 RECORDED = Path(__file__).parent / "printed"
 T0 = datetime.fromtimestamp(log_lines.T0 // 1000, UTC)
@@ -160,6 +163,56 @@ def test_a_consumer_and_prints_tell_one_loss_once(prints, tmp_path):
     """It had read orders-0 up to 180."""
     app = tmp_path / "app"
     app.mkdir()
-    (app / "billing.log").write_text(detected(offset=180).replace("orders-1", "orders-0"))
+    (app / "billing.log").write_text(detection(offset=180).replace("orders-1", "orders-0"))
     found = losses(*(prints(step, *BOTH) for step in LATER), app)
     assert {row[3:] for row in found} == {(100, 180)}
+
+
+def test_a_print_that_was_pasted_with_blanks_for_tabs_is_read_alike(prints, tmp_path):
+    folder = prints("elected", "describe")
+    pasted = tmp_path / "pasted.txt"
+    pasted.write_text((folder / "elected-describe.txt").read_text().replace("\t", "    "))
+    assert [row["isr"] for row in rows(pasted)] == [row["isr"] for row in rows(folder)]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("\tTopic: orders\tPartition: 9\tLeader of it: 1", "1 lines of this print are not understood, the first: "),
+        ("nobody:0:120", "1 offsets of which nothing says who leads"),
+    ],
+)
+def test_a_line_of_a_print_that_is_not_read_is_said(line, said, prints, tmp_path):
+    file = prints("elected", "describe") / "elected-describe.txt"
+    file.write_text(f"{file.read_text()}{line}\n")
+    summary = ingest_logs([file.parent], cluster="c", lake=str(tmp_path / "lake"))
+    assert [said in words for words in summary.unread()] == [True]
+
+
+@pytest.mark.parametrize("step", LATER)
+def test_of_a_real_print_every_line_is_understood(step, prints, tmp_path):
+    folder = prints(step, "describe", "offsets", "status", "replication")
+    (folder / "command.txt").write_text(
+        f"$ kafka-topics.sh --describe\n{(folder / f'{step}-describe.txt').read_text()}"
+    )
+    assert ingest_logs([folder], cluster="c", lake=str(tmp_path / "lake")).unread() == []
+
+
+def test_a_damaged_print_is_left_out_and_said(prints, tmp_path):
+    file = prints("elected", "describe") / "elected-describe.txt"
+    whole = gzip.compress(file.read_bytes() * 50)
+    file.unlink()
+    (file.parent / "describe.txt.gz").write_bytes(whole[:-9])
+    summary = ingest_logs([file.parent], cluster="c", lake=str(tmp_path / "lake"))
+    assert (summary.events, len(summary.unread())) == (0, 1)
+
+
+def test_a_file_that_is_printed_anew_is_read_again():
+    """As `--follow` lists it every five seconds."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "describe.txt"
+        printed = Printed()
+        for step in ("healthy", "alone"):
+            file.write_text((RECORDED / f"{step}-describe.txt").read_text() + "\n" * (step == "alone"))
+            assert printed.read([file], "c", T0).num_rows > 0
+            assert printed.read([file], "c", T0) is None
