@@ -8,7 +8,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from generators.brokerlogs.discovery.codecs import FOREIGN
-from generators.brokerlogs.discovery.log_file import LogBytes
+from generators.brokerlogs.discovery.log_file import LogBytes, is_settled
 from generators.brokerlogs.discovery.streams import prefix_of
 
 SNIFF = 1 << 16
@@ -43,7 +43,8 @@ def first_bytes(path: Path) -> bytes:
         return b""
     if not S_ISREG(stat.st_mode):
         return b""
-    return _head_of(path, stat.st_dev, stat.st_ino, min(stat.st_size, SNIFF), stat.st_mtime_ns)
+    read = _head_of if is_settled(stat.st_mtime_ns) else _head_of.__wrapped__
+    return read(path, stat.st_dev, stat.st_ino, min(stat.st_size, SNIFF), stat.st_mtime_ns)
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from time import time_ns
 
 from generators.brokerlogs.discovery.codecs import FOREIGN, Unpacking
 from pipelines.printable import printable
@@ -13,12 +14,19 @@ from pipelines.printable import printable
 UNPACKED = "hwmark-unpacked-"
 """How folders begin in which archives are unpacked."""
 _BLOCK = 1 << 18
+_TICK_NS = 2_000_000_000
+"""Files that are written within this may have equal times: two seconds on FAT, milliseconds on others."""
 _INSIDE = re.compile(rf"[^\s']*/{UNPACKED}\w+(?=/)")
 
 
 def original(text: str) -> str:
     """A text in which paths of what was unpacked begin as those of their archives."""
     return _INSIDE.sub("", text)
+
+
+def is_settled(mtime_ns: int) -> bool:
+    """Whether what is written to a file with this time from now on gives it another one."""
+    return time_ns() - mtime_ns > _TICK_NS
 
 
 class LogBytes:

@@ -18,6 +18,7 @@ from generators.brokerlogs.discovery.codecs import plain_name
 from generators.brokerlogs.discovery.file_order import oldest_first, rotated_name
 from generators.brokerlogs.discovery.heads import first_bytes, other_log
 from generators.brokerlogs.discovery.listing import Listing
+from generators.brokerlogs.discovery.log_file import is_settled
 from generators.brokerlogs.discovery.walk import Identity
 
 _ROTATED = re.compile(r"^(?P<live>.+?\.(?:log|out|dump))(?:[.\-_](?:\d{1,9}|\d{4}-?\d\d-?\d\d[\d\-T_]*))*$")
@@ -127,9 +128,11 @@ class Series:
 
     def _first_time(self, entry: Entry) -> float:
         key = entry.key, entry.mtime_ns
-        if key not in self._times:
-            self._times[key] = _first_time(entry, ZoneInfo(self.zone))
-        return self._times[key]
+        if (time := self._times.get(key)) is None:
+            time = _first_time(entry, ZoneInfo(self.zone))
+            if is_settled(entry.mtime_ns):
+                self._times[key] = time
+        return time
 
     def _listed(self) -> list[Entry]:
         there = [name for name in os.listdir(self.folder) if name not in self.excluded]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from time import time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from generators.brokerlogs.discovery.codecs import plain_name
+from generators.brokerlogs.discovery.log_file import is_settled
 from generators.brokerlogs.discovery.log_series import Entry
 from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.failures import ROUNDS, Failures
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _NOWHERE = (-1, -1)
 """Stands for the file that held the line told last, once that file has other content."""
-_TICK_NS = 2_000_000_000
-"""Files that are written within this may have equal times: two seconds on FAT, milliseconds on others."""
 GONE_KEPT = 256
 """Files that are no more of which a position still has how far they were read."""
 
@@ -237,7 +235,7 @@ class FileChoice:
         if self._settled.get(entry.key) != stamp:
             if not holds(entry, seen):
                 return False
-            if time_ns() - entry.mtime_ns > _TICK_NS:
+            if is_settled(entry.mtime_ns):
                 self._settled[entry.key] = stamp
         return True
 

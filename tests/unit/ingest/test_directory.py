@@ -103,7 +103,7 @@ class Directory(RuleBasedStateMachine):
         self.opened = 0
         self._set_times()
         clock = patch("generators.brokerlogs.discovery.listing.time", lambda: self.now)
-        ticks = patch("generators.brokerlogs.tailing.file_choice.time_ns", self._time_ns)
+        ticks = patch("generators.brokerlogs.discovery.log_file.time_ns", self._time_ns)
         some = patch("os.read", lambda file, length: _READ(file, min(length, 40)))
         with patch("os.open", self._open), clock, ticks, some if short else nullcontext():
             self._poll(limit, reads)

@@ -35,6 +35,14 @@ def _poll(limit: int, reads: int) -> Callable[[Directory], None]:
     return lambda one: one.poll(limit, reads)
 
 
+def _poll_while(at: int, limit: int, *steps: str) -> Callable[[Directory], None]:
+    return lambda one: one.poll_while(limit, at, steps)
+
+
+def _number_upwards_on_a_coarse_clock(one: Directory) -> None:
+    one.begin(rising=True, coarse=True)
+
+
 def _rotate(one: Directory) -> None:
     one.rotate(truncate=False)
 
@@ -130,6 +138,15 @@ def _excerpt(one: Directory) -> None:
                 *(Directory.replace_live, _poll(300, 1), _write(1)),
             ],
             id="a log is replaced that ends with the last lines of a reader of older ones",
+        ),
+        pytest.param(
+            [
+                *(_number_upwards_on_a_coarse_clock, _poll_while(12, 1 << 20, "write")),
+                *(_poll_while(3, 50, "copy", "write"), _poll_while(2, 1 << 20, "move", "write")),
+                *(_poll_while(2, 50, "copy", "write"), _poll_while(12, 50, "move", "write", "copy", "write")),
+                *(_poll_while(3, 1 << 20, "copy", "write"), _poll_while(10, 50, "move", "write")),
+            ],
+            id="files are rotated by copy and by move within a tick of the clock, so that times say nothing",
         ),
     ],
 )

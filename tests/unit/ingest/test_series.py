@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from socket import gethostname
+from time import time_ns
 
 import pytest
 from typer.testing import CliRunner
@@ -56,6 +57,22 @@ def test_a_series_is_read_oldest_first(tmp_path: Path, names: list[str]) -> None
     (source,) = discover([tmp_path]).sources
     assert source.source_id == f"{gethostname()}{tmp_path}/rep.log"
     assert [entry.path.name for entry in source.series.entries()] == names
+
+
+def test_a_file_written_anew_within_a_tick_of_the_clock_has_its_new_first_time(tmp_path: Path) -> None:
+    """Its time and size are those of before: the order of the files was that of their former lines."""
+    names, now = ["rep.log.1", "rep.log.2", "rep.log"], time_ns()
+
+    def write(*ages: int) -> None:
+        for name, age in zip(names, ages, strict=True):
+            (tmp_path / name).write_bytes(lines(age, start=1_700_000_000_000 + age * 60_000))
+            os.utime(tmp_path / name, ns=(now, now))
+
+    write(1, 2, 3)
+    (source,) = discover([tmp_path]).sources
+    assert [entry.path.name for entry in source.series.entries()] == names
+    write(5, 4, 6)
+    assert [entry.path.name for entry in source.series.entries()] == ["rep.log.2", "rep.log.1", "rep.log"]
 
 
 def test_files_of_several_brokers_in_one_folder_stay_apart(tmp_path: Path) -> None:
