@@ -22,7 +22,7 @@ def how(name: str, leader_id: int | None, leader_id_before: int | None, start_of
     if name == "unclean_loss":
         return f"unclean election of {who}{after}"
     if name == "hw_moved_back":
-        return f"HW moved back under {who}"
+        return "HW moved back" if leader_id is None else f"HW moved back under {who}"
     began = f"{who} {'resumed' if again else 'began'} leading{after}"
     if name == NOT_EXCLUDED:
         return began
