@@ -5,9 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from pipelines.notify.alertmanager import Alertmanager
 from tests.notify.processes import alertmanager, hwmark, needs_alertmanager, shipped_config
-from tests.unit.notify.notified import fresh, frozen, lost, settings
+from tests.unit.notify.notified import LINKS, ago, fresh, frozen, lost, settings
 from tests.unit.notify.receivers import receiver, until
+from tests.unit.notify.test_plays import Play, flap, lose_20_of_200_clusters
+from tests.unit.project import lakes
 
 pytestmark = needs_alertmanager
 
@@ -38,7 +41,7 @@ def look(manager, tmp_path):
         fresh(lake)
         hwmark("--lake", lake, "--config", config, "--once")
 
-    look.lake = lake
+    look.lake, look.config = lake, config
     return look
 
 
@@ -99,3 +102,61 @@ def test_one_that_restarts_is_told_again_of_what_is_open(manager, look):
     manager.start()
     look()
     assert [one["labels"]["severity"] for one in manager.ask("alerts") if "incident" in one["labels"]] == ["warning"]
+
+
+def played(manager):
+    """A play whose rounds an Alertmanager gets, as if each were now."""
+
+    def channel(desk):
+        def send(alerts):
+            behind = datetime.now(UTC) - desk.clock.now
+            times = ("startsAt", "endsAt")
+            moved = [
+                alert | {name: (datetime.fromisoformat(alert[name]) + behind).isoformat() for name in times}
+                for alert in alerts
+            ]
+            manager.ask("alerts", moved)
+
+        return Alertmanager(desk.post(), LINKS, send)
+
+    return Play(channel)
+
+
+def summaries(manager, whom):
+    """The first lines of the alerts that fire, in each notification about an incident that a receiver got."""
+    each = [request.json for request in list(manager.receiver.requests) if request.path == f"/{whom}"]
+    fires = ([a["annotations"]["summary"] for a in one["alerts"] if a["status"] == "firing"] for one in each)
+    named = (one["commonLabels"].get("alertname") == "HwmarkIncident" for one in each)
+    return [said for said, is_incident in zip(fires, named, strict=True) if is_incident]
+
+
+def test_20_of_200_clusters_down_are_20_notifications_and_none_of_the_others(manager):
+    down = lose_20_of_200_clusters(played(manager))
+    until(lambda: len(summaries(manager, "oncall")) >= len(down))
+    time.sleep(2)  # four intervals in which more could be sent
+    assert sorted(summaries(manager, "oncall")) == [[f"OFFLINE {one}: broker 1, 1 partition of orders"] for one in down]
+    assert summaries(manager, "team") == []
+
+
+def test_a_broker_that_flaps_for_ten_minutes_is_one_notification_and_its_end(manager):
+    flap(played(manager), lasting=600)
+    until(lambda: ("resolved",) in got(manager, "oncall"))
+    time.sleep(2)  # four intervals in which more could be sent
+    assert [state for state, *_ in got(manager, "oncall")] == ["firing", "resolved"]
+    assert summaries(manager, "team") == []
+
+
+def test_a_watcher_that_is_cut_off_is_one_notification_that_blames_no_broker(manager, look):
+    fresh(look.lake, brokers=())
+    rows = [
+        {"broker_id": broker, "source_id": f"watch/w/broker-{broker}", "event_type": "progress", "level": 1,
+         "partition": -1, "topic": None, "ts": ago(120), "detail": "holds 10 s"}
+        for broker in (1, 2, 3)
+    ]  # fmt: skip
+    lakes.write(look.lake, "replication_events", *rows)
+    lakes.job_has_read(look.lake)
+    for _ in range(3):
+        hwmark("--lake", look.lake, "--config", look.config, "--once")
+    until(lambda: summaries(manager, "oncall"))
+    time.sleep(2)  # four intervals in which more could be sent
+    assert summaries(manager, "oncall") == [["WATCHER CUT OFF hwmark: prod"]]

@@ -21,12 +21,12 @@ HOUR, DAY = 3_600, 86_400
 
 
 class Play:
-    """Clusters that are evaluated, and a phone; `sent` has (seconds, title) of each message."""
+    """Clusters that are evaluated, and a channel, by default a phone; `sent` has (seconds, title) of its messages."""
 
-    def __init__(self):
+    def __init__(self, channel=None):
         self.stored, self.rows, self.step, self.desk, self.sent = [], [], Step(), Desk(), []
         self.now, self.bodies = 0, []
-        self.phone = Messages(self.desk.post(), LINKS, self._send)
+        self.channel = channel(self.desk) if channel else Messages(self.desk.post(), LINKS, self._send)
 
     def _send(self, message):
         self.sent.append((self.now, message.title))
@@ -50,7 +50,7 @@ class Play:
         told = incident_episodes(self.rows, self.stored, owners, now)
         late = "; ".join(f"{n} sources silent since {words.clock(now)}: {'watch/a-long-name/' * 12}" for n in range(9))
         judged = {one: f"{one}: judged up to {words.clock(now)}; {late}" for one in clusters}
-        self.phone.deliver(Round(now, tuple(told), judged, (), INCIDENT, alerts))
+        self.channel.deliver(Round(now, tuple(told), judged, (), INCIDENT, alerts))
 
     @property
     def titles(self):
@@ -67,13 +67,31 @@ def well_formed(play):
     return max(map(len, play.titles)) <= 80 and max(map(len, below)) <= 200
 
 
-@pytest.mark.nightly
-def test_flapping_every_40_s_for_an_hour_is_two_messages():
-    play, turns = Play(), [led(0, 1, 0)]
-    for seconds in range(20, HOUR + 600, 20):
-        if seconds <= HOUR:
+def flap(play, lasting=HOUR):
+    """A leader that goes and comes back every 40 s, and ten quiet minutes."""
+    turns = [led(0, 1, 0)]
+    for seconds in range(20, lasting + 600, 20):
+        if seconds <= lasting:
             turns.append(led(seconds - 5, (-1, 1)[len(turns) % 2 == 0], len(turns)))
         play.round(seconds, leaderships=turns, health=[{"ar": [1, 2], "isr": [1], "offline": False}])
+    return play
+
+
+def lose_20_of_200_clusters(play):
+    """The leaders of 20 of 200 clusters go, and do not come back; returns the names of these clusters."""
+    clusters = [f"cluster-{number:03}" for number in range(200)]
+    down = clusters[::10]
+    turns = [led(0, 1, 0, cluster=one) for one in clusters] + [led(50, -1, 1, cluster=one) for one in down]
+    health = [{"cluster": one, "ar": [1, 2], "isr": [1], "offline": one in down} for one in clusters]
+    for seconds in (40, 60, 80, 100, HOUR):
+        known = [row for row in turns if row["ts"] <= seconds]
+        play.round(seconds, clusters, leaderships=known, health=health if seconds > 50 else [])
+    return down
+
+
+@pytest.mark.nightly
+def test_flapping_every_40_s_for_an_hour_is_two_messages():
+    play = flap(Play())
     assert [title.split(" ")[0] for title in play.titles] == ["OFFLINE", "ENDED"]
     assert "flapping" in play.titles[-1]
     assert well_formed(play)
@@ -93,13 +111,8 @@ def test_a_second_death_after_days_is_told_and_the_first_is_not_told_again():
 
 
 def test_20_of_200_clusters_down_are_20_messages_and_none_of_the_others():
-    clusters = [f"cluster-{number:03}" for number in range(200)]
-    down, play = clusters[::10], Play()
-    turns = [led(0, 1, 0, cluster=one) for one in clusters] + [led(50, -1, 1, cluster=one) for one in down]
-    health = [{"cluster": one, "ar": [1, 2], "isr": [1], "offline": one in down} for one in clusters]
-    for seconds in (40, 60, 80, 100, HOUR):
-        known = [row for row in turns if row["ts"] <= seconds]
-        play.round(seconds, clusters, leaderships=known, health=health if seconds > 50 else [])
+    play = Play()
+    down = lose_20_of_200_clusters(play)
     assert sorted(play.titles) == [f"OFFLINE {one}: broker 1, 1 partition of orders" for one in down]
     assert {seconds for seconds, _ in play.sent} == {60}
     assert well_formed(play)
