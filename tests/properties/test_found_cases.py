@@ -540,3 +540,21 @@ def test_samples_wait_for_those_of_a_watchers_source_that_wait_behind_a_hole():
     first = [row for source in (leader, two, three) for row in source.rows]
     ends = {source.broker: source.progress(9800).rows[-1] for source in (leader, two, three)}
     assert_read_the_same(first, [ends[3]], [ends[1], ends[2]])
+
+
+@pytest.mark.parametrize("ends_ms", [None, 110_000])
+def test_lines_that_are_not_understood_later_say_nothing_of_samples_before_them(ends_ms):
+    """In one batch the log was of level 0 by then, and HWs that it tells stood for themselves as samples, too."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source("broker-2/replication.log")
+    log.append(10, 9).fetch(20, 2, 9, 9).fetch(20, 3, 9, 9).hw(20, 9)
+    watcher = Watched(1).leads(10, 0, 0, 0).leads(2000, 0, 9, 9)
+    for ms in range(3000, 140_000, 1000):
+        for source in (log, other, watcher):
+            source.progress(ms)
+        if ms == 100_000:
+            log.lost(ms, "not understood: 7 lines")
+        if ms == ends_ms:
+            log.follower(ms, 1, 9, 9, 2)
+    rows = [row for source in (log, other, watcher) for row in source.rows]
+    assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 50_000) * 1000) == early]
+                           for early in (True, False)))  # fmt: skip

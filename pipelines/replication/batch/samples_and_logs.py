@@ -22,7 +22,8 @@ from pipelines.replication.term.layout import ADVANCE, DISAGREE, HW_ROWS, IDLE, 
 from schemas.levels import LEAN
 
 _TERM = record_layout(lane=-1, start=0, end=0, epoch=NULL32, level=0, hw=NULL)
-"""A term of a lane by the leader's log: until when it led, NEVER where it still does, and its last HW."""
+"""A term of a lane by the leader's log: until when it led, NEVER where it still does, its last HW, and its level while
+all lines of it were understood."""
 _UNKNOWN = -1
 """The HW by a log that says nothing, or is not asked."""
 
@@ -36,8 +37,9 @@ class LoggedTerms:
             for (lane, start), (end, term) in state.ended_terms.items()
         ]
         led = np.flatnonzero((state.lanes["state"] != IDLE) & ~state.sampled_lanes())
-        start, *others = (state.lanes[name][led] for name in ("term_start", "leader_epoch", "level", "hw"))
-        running = np.column_stack([led, start, np.full(len(led), NEVER), *others])
+        start, epoch, hw = (state.lanes[name][led] for name in ("term_start", "leader_epoch", "hw"))
+        level = np.maximum(state.lanes["level"][led], state.lanes["level_before"][led])
+        running = np.column_stack([led, start, np.full(len(led), NEVER), epoch, level, hw])
         rows = np.concatenate([np.array(over, dtype=np.int64).reshape(-1, len(_TERM.names)), running])
         self._rows = rows[np.lexsort((rows[:, _TERM.at.start], rows[:, _TERM.at.lane]))]
 
@@ -133,12 +135,19 @@ def _log_lanes(state: State, rows: Records) -> I64:
 
 
 def _are_of_logged_terms(state: State, rows: Records, layout: RecordLayout) -> npt.NDArray[np.bool_]:
-    """By row whether the leader's log tells of that term, or a later one, at a level that shows HWs."""
+    """By row whether the leader's log tells of that term, or a later one, at a level that shows HWs, and nothing of it
+    was not understood by then."""
     if not len(rows):
         return np.zeros(0, dtype=np.bool_)
-    terms = LoggedTerms(state).at(_log_lanes(state, rows), rows[:, layout.at.ts])
+    ts = rows[:, layout.at.ts]
+    terms = LoggedTerms(state).at(_log_lanes(state, rows), ts)
     levels, epochs = terms[:, _TERM.at.level], terms[:, _TERM.at.epoch]
     logged: npt.NDArray[np.bool_] = (levels >= LEAN) & (epochs >= rows[:, layout.at.leader_epoch])
+    lane, start = terms[:, _TERM.at.lane], terms[:, _TERM.at.start]
+    clusters, brokers = state.lanes["cluster"][lane], state.lanes["broker"][lane]
+    for cluster, broker in {*state.misread_times, *state.last_misreads}:
+        times, of = state.misreads(cluster, broker), (clusters == cluster) & (brokers == broker)
+        logged[of] &= np.searchsorted(times, start[of], "right") == np.searchsorted(times, ts[of], "right")
     return logged
 
 

@@ -104,7 +104,7 @@ class StateTermLookup:
         told = self.min_isr_told(None if by_leader == NULL32 else by_leader, as_of)
         return TermSummary(
             fetchers=frozenset(ids[fetched].tolist()),
-            level=int(lanes["level"][lane]),
+            level=max(int(lanes["level"][lane]), int(lanes["level_before"][lane])),
             **cut_off_report({name: lanes[name][lane] for name in CUT_OFF}),
             **reports({name: lanes[name][lane] for name in REPORTS}) | {"min_isr_told": int(told)},
         )

@@ -54,12 +54,13 @@ RECORDS: dict[str, RecordLayout] = {
 """Tables of records, each an attribute of State."""
 _ADDED_COLUMNS = {
     "series": frozenset({"leads_from"}),
-    "lanes": frozenset(
-        {"reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told"}
-    ),
+    "lanes": frozenset({
+        "reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told",
+        "level_before",
+    }),
     "replicas": frozenset({"first_fetch", "passed"}),
     "recent_hws": frozenset({"reported"}),
-}
+}  # fmt: skip
 """Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")
 _OF_SERIES = "series_keys"

@@ -40,6 +40,7 @@ def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
             pause_after_gap(lane, gap.ts)
             lane.paused_at = gap.ts
             if gap.unread:
+                lane.level_before = max(lane.level, lane.level_before)
                 lane.level = 0  # nobody knows what this source still logs
         cursor.gap += 1
 

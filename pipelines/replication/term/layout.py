@@ -80,6 +80,7 @@ LANES = record_layout(
     witnessed_from=NULL,
     last_unmatched=NULL,
     chain_from=NULL,
+    level_before=0,
 )
 """`min_isr_told`: the topic's own setting was reported, or is a rule; `version`: the rules of the version that its
 broker had reported when the term began (bits as in kafka_versions, and above them replica.lag.max.messages + 1), 0
@@ -93,7 +94,8 @@ since `cut_off_ts`, when the ISR was `cut_off_isr`, and until when it may be the
 killed; `reported`: the largest HW that the broker reported in this term and that was computed, or accepted;
 `witnessed`: the largest that it reported above what was computed and that counts all the same, at `witnessed_ts`;
 by a chain that begins at `witnessed_from`;
-`last_unmatched`: the last one above what was computed, `chain_from`: the first of its chain."""
+`last_unmatched`: the last one above what was computed, `chain_from`: the first of its chain; `level_before`: the level
+of a term before lines of its leader were not understood, from which on `level` is 0."""
 
 
 REPLICAS = record_layout(

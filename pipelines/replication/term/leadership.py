@@ -43,7 +43,7 @@ def end_term(term: Term, now: int) -> None:
     row.reported = lane.reported
     row.min_isr_told = lane.min_isr_told
     row.epoch = lane.leader_epoch
-    row.level = lane.level
+    row.level = max(lane.level, lane.level_before)
     lane.frozen = 0
     lane.isr_known = 0
     lane.state = IDLE
@@ -64,6 +64,7 @@ def _begin(lane: Record, hw: int, leo: int) -> None:
     lane.cut_off = lane.cut_off_ts = lane.cut_off_until = NULL
     lane.reported = lane.witnessed = lane.witnessed_ts = lane.witnessed_from = NULL
     lane.last_unmatched = lane.chain_from = NULL
+    lane.level_before = 0
 
 
 @kernel
