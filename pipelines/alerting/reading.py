@@ -213,6 +213,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
     )  # fmt: skip
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
+    if reconstruction(lake).rebuilding and not written_by.rebuilding:  # rows may have gone between two tables
+        return read(lake, rules, before, now, interval_s)
     return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
 
 

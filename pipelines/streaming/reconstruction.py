@@ -11,6 +11,8 @@ from pipelines.lake.records import record, write_record
 from pipelines.replication.rules import Rules
 from pipelines.streaming.checkpoint.offsets import FOLDER, RECORD, QueryRecord, committed_offset
 from pipelines.streaming.source.bronze_log import last_version_read
+from pipelines.streaming.unfinished import RECORD as REMOVAL
+from pipelines.streaming.unfinished import Removal
 from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
@@ -22,6 +24,7 @@ EVALUATED = "_alerts/step.json"
 
 
 _DAMAGED = QueryRecord("")
+_UNKNOWN = Removal("", again=True)
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,9 @@ class LastBatch:
 @dataclass(frozen=True)
 class Reconstruction:
     """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
-    long before its present facts may still come; `rebuilding`: silver is being made anew and has not come to where it
-    was; `query`: the query of Spark that makes it; `older`: up to when a cluster's rows are of an earlier edition
-    of the rules."""
+    long before its present facts may still come; `rebuilding`: silver, or a cluster in it, is being made anew and has
+    not come to where it was; `query`: the query of Spark that makes it; `older`: up to when a cluster's rows are of an
+    earlier edition of the rules."""
 
     made: bool = False
     grace_ms: int = 0
@@ -70,8 +73,9 @@ def reconstruction(lake: Lake) -> Reconstruction:
     rebuilding = mark is not None and mark.query_id == made.query_id
     if rebuilding and mark and mark.to is not None and offset is not None:
         rebuilding = last_version_read(offset) < mark.to
+    of_cluster = (record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")).again
     grace_ms = made.rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
-    return Reconstruction(True, grace_ms, rebuilding, made.query_id, made.older)
+    return Reconstruction(True, grace_ms, rebuilding or of_cluster, made.query_id, made.older)
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:

@@ -7,9 +7,13 @@ from datetime import timedelta
 import pytest
 from deltalake import DeltaTable
 
+from pipelines.alerting import reading
 from pipelines.alerting.evaluate import evaluate
 from pipelines.alerting.messages import status
+from pipelines.commands.forget.command import _remove_records
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import write_record
+from pipelines.streaming.unfinished import RECORD, Removal
 from schemas import (
     alerts,
     brokers,
@@ -28,6 +32,10 @@ from tests.unit.alerting.test_evaluate import LOSS, PLACE, freeze, health, no_co
 pytestmark = pytest.mark.long
 
 DAY = 86_400
+GAP = {
+    "cluster": "c", "source_id": "s", "source_epoch": 0, "series": "source", "seq_from": 1, "seq_to": 2, "kind": "gap",
+    "ts": at(0), "partition": -1,
+}  # fmt: skip
 JOB = (
     replication_events,
     isr_changes,
@@ -247,6 +255,45 @@ def test_while_silver_is_made_anew_nothing_is_withdrawn(lake):
     found = [a for a in evaluate(lake, now=at(450)) if a.rule != "job_behind"]
     assert told(found) == before
     assert all("; not known since " in a.summary for a in found)
+
+
+@pytest.mark.parametrize("at_once", [False, True], ids=["goes on", "begins while the tables are read"])
+def test_while_one_cluster_is_made_anew_nothing_is_withdrawn(lake, monkeypatch, at_once):
+    """`run --rebuild --cluster c` takes its rows, too, and no mark said so: a gap was "found no more" and fired anew."""
+    put(lake, telemetry_gaps, GAP)
+    health(lake, 400)
+    written_by_a_job(lake)
+    before = told(evaluate(lake, now=at(420)))
+    assert before == [("gap", "firing")]
+
+    def take_out():
+        write_record(Lake(lake), RECORD, Removal("c", again=True))
+        for module in (telemetry_gaps, partition_health):
+            put(lake, module, mode="overwrite")
+
+    if at_once:
+        read = reading._sources
+        monkeypatch.setattr(reading, "_sources", lambda *given: (take_out(), monkeypatch.undo(), read(*given))[-1])
+    else:
+        take_out()
+    assert told(evaluate(lake, now=at(430))) == before
+    Lake(lake).files().delete_file(RECORD)
+    put(lake, telemetry_gaps, GAP)
+    health(lake, 440)
+    assert told(evaluate(lake, now=at(440))) == before
+    assert {row[:2] for row in stored(lake)} == {("gap", "firing")}
+
+
+def test_what_is_untold_of_one_cluster_is_told_though_another_was_forgotten(lake):
+    """The record of the last evaluation went with the cluster: for all others the next one was the first."""
+    put(lake, partition_hw)
+    health(lake, 100)
+    assert evaluate(lake, now=at(100)) == []
+    put(lake, partition_hw, freeze(200), freeze(5000, "thaw"))
+    health(lake, 6000)
+    assert list(_remove_records(Lake(lake), "old"))
+    assert told(evaluate(lake, now=at(6000))) == [("under_min_isr", "resolved")]
+    assert [row[:2] for row in stored(lake)] == [("under_min_isr", "firing"), ("under_min_isr", "resolved")]
 
 
 def test_a_table_that_is_another_one_now_is_read_whole_and_tells_nothing_twice(lake):
