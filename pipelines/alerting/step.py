@@ -61,6 +61,16 @@ def take_step(lake: Lake, step: Step) -> None:
     write_record(lake, EVALUATED, replace(step, tables=ids, gone={**step.gone, **gone}))
 
 
+def leave_out(lake: Lake, cluster: str) -> None:
+    """Takes a cluster out of the step that was recorded last: all others go on, what is in bronze is read anew."""
+    step = last_step(lake)
+    of_others: dict[str, Any] = {
+        name: [row for row in getattr(step, name) if row["cluster"] != cluster] for name in ("carried", "restarts")
+    }
+    of_others["clocks"] = {key: {c: at for c, at in one.items() if c != cluster} for key, one in step.clocks.items()}
+    write_record(lake, EVALUATED, replace(step, **of_others, sources=Progress(), waits=()))
+
+
 @dataclass(frozen=True)
 class Told:
     """Up to when (wall clock of who wrote them) alerts and results were told under a name."""

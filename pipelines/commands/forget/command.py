@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from pipelines.alerting.step import leave_out
 from pipelines.commands.maintain.command import version_read
 from pipelines.errors import UsageError
 from pipelines.lake.file_systems import path_part
@@ -130,11 +131,11 @@ def _remove_records(lake: Lake, cluster: str) -> Iterator[str]:
     if folder.rpartition("/")[2] in _names(files, "_ingest"):
         files.delete_dir(folder)
     if EVALUATED.rpartition("/")[2] in _names(files, "_alerts"):
-        files.delete_file(EVALUATED)  # the next evaluation reads everything anew, and what is told stays told
+        leave_out(lake, cluster)
     for role in _writers(lake, cluster):
         for kind in ("lock", "lease"):
             if (name := f"{path_part(role, safe=':')}.{kind}") in _names(files, "_locks"):
                 files.delete_file(f"_locks/{name}")
-    yield f"positions in the logs of {cluster} and the last evaluation of alerts removed"
+    yield f"positions in the logs of {cluster} and what the last evaluation of alerts knew of it removed"
     if kept := _names(files, "_run/skipped"):
         yield f"left: {len(kept)} files in _run/skipped that cannot be read, and may be of any cluster"
