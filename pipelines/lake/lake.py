@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pipelines.lake import table as delta
 from pipelines.lake.data_file import write_file
-from pipelines.lake.delta_log import actions
+from pipelines.lake.delta_log import actions, commit_path
 from pipelines.lake.durable_log import durable
 from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
 from schemas import tables
@@ -128,6 +129,14 @@ class Lake:
             first = []
         found = next((a["metaData"]["id"] for a in first if "metaData" in a), None)
         return str(self.open(table).metadata().id if found is None else found)
+
+    def commit_id(self, table: Table | str, version: int) -> str | None:
+        """A digest of the commit of a version, by which it is known again; None if the log does not have it."""
+        try:
+            with self.files(table).open_input_stream(commit_path(version)) as commit:
+                return sha256(commit.read()).hexdigest()[:16]
+        except FileNotFoundError:
+            return None
 
     def missing_file(self, table: Table | str, version: int) -> str | None:
         """A file that a version of a table adds and that is not there, or not whole; None where all are."""

@@ -95,6 +95,7 @@ class _Run:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     _opened: dict[str, DeltaTable | None] = field(default_factory=dict)
     _ids: dict[str, str] = field(default_factory=dict)
+    _commits: dict[tuple[str, int], str | None] = field(default_factory=dict)
 
     def judge(self, suite: Suite, library: Library, *, again: bool = True) -> list[Result]:
         """The results of a suite, of the table as it is by then if a file of it goes meanwhile, as gold's do."""
@@ -103,7 +104,7 @@ class _Run:
             return [
                 result
                 if result.version_to is None
-                else replace(result, judged=self._what(suite, what[result.expectation]))
+                else replace(result, judged=self._what(suite, what[result.expectation], result.version_to))
                 for result in self._judge(suite, library)
             ]
         except Exception as error:
@@ -141,15 +142,27 @@ class _Run:
                 yield from self._judge_rows(suite, tuple(some), table, change, library)
 
     def _judged_to(self, suite: Suite, expected: Expectation) -> int | None:
-        """The version up to which it was judged on this table, whatever its name and place in the suite were."""
+        """The version up to which it was judged on this table, whatever its name and place in the suite were; None,
+        too, if that version is another one by now, as in a copy of the table that was restored."""
         place = suite.name, suite.table.path
-        by_name = self.before.get((*place, expected.name))
-        return self.before.get((*place, self._what(suite, expected)), by_name)
+        by_name = self.before.get((*place, expected.name), (None, ""))
+        version, commit = self.before.get((*place, self._what(suite, expected)), by_name)
+        if version is None:
+            return None
+        there = self._commit(suite.table, version)
+        same = self.lake.open(suite.table).version() >= version if there is None else commit in ("", there)
+        return version if same else None
 
-    def _what(self, suite: Suite, expected: Expectation) -> str:
+    def _what(self, suite: Suite, expected: Expectation, version: int | None = None) -> str:
         if suite.table.path not in self._ids:
             self._ids[suite.table.path] = self.lake.table_id(suite.table)
-        return f"{expected.digest}:{self._ids[suite.table.path]}"
+        commit = "" if version is None else f"@{self._commit(suite.table, version) or ''}"
+        return f"{expected.digest}:{self._ids[suite.table.path]}{commit}"
+
+    def _commit(self, table: Table, version: int) -> str | None:
+        if (table.path, version) not in self._commits:
+            self._commits[table.path, version] = self.lake.commit_id(table, version)
+        return self._commits[table.path, version]
 
     def _judge_rows(
         self, suite: Suite, some: tuple[Expectation, ...], table: DeltaTable, change: Change, library: Library

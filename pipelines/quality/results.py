@@ -18,8 +18,9 @@ from schemas import quality_results
 BY_CLOCK = "sources"
 """The suite that is judged by the clock, and not by new rows."""
 _WHAT = ("suite", "table", "expectation")
-Judged = dict[tuple[str, str, str], int]
-"""The last version judged, by suite, table, and what was judged; of rows that do not say that, by the expectation."""
+Judged = dict[tuple[str, str, str], tuple[int, str]]
+"""The last version judged and its commit, empty if that is not said, by suite, table, and what was judged; of rows that
+do not say that, by the expectation."""
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,9 @@ def judged_versions(results: pa.Table) -> Judged:
     rows = by.aggregate([("version_to", "last"), ("run_ts", "last")]).sort_by("run_ts_last").to_pylist()
     said = {(row["suite"], row["table"]) for row in rows if row["judged"]}
     return {
-        (row["suite"], row["table"], row["judged"] or row["expectation"]): row["version_to_last"]
+        (row["suite"], row["table"], what or row["expectation"]): (row["version_to_last"], commit)
         for row in rows
+        for what, _, commit in [(row["judged"] or "").partition("@")]
         if row["judged"] or (row["suite"], row["table"]) not in said
     }
 

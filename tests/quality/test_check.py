@@ -116,8 +116,10 @@ def test_results_are_rows_that_remember_the_versions(judged_once):
     assert len(rows) == len(summary.results)
     assert rows["run_id"].unique().to_pylist() == [summary.run_id]
     (what,) = {r.judged for r in summary.results if r.expectation == "no_disagreement"}
-    assert what.endswith(f":{Lake(lake).table_id(partition_hw.TABLE)}")
-    assert judged_versions(rows)["silver", partition_hw.TABLE.path, what] == 0
+    judged, _, commit = what.partition("@")
+    assert judged.endswith(f":{Lake(lake).table_id(partition_hw.TABLE)}")
+    assert commit == Lake(lake).commit_id(partition_hw.TABLE, 0)
+    assert judged_versions(rows)["silver", partition_hw.TABLE.path, judged] == (0, commit)
 
 
 BAD = [

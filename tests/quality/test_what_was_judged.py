@@ -55,6 +55,25 @@ def test_another_table_of_that_name_is_judged_on_all(lake):
     assert (result.success, result.observed) == (False, "1 of 2 new rows")
 
 
+@pytest.mark.parametrize("later", [0, 1, 5], ids=["as it was", "fewer commits than were judged", "more commits"])
+def test_an_older_copy_of_a_table_that_was_restored_is_judged_on_all(lake, tmp_path, later):
+    """By its id it is the table that was judged: what came at versions that were judged before was judged never."""
+    table = f"{lake}/{telemetry_gaps.TABLE.path}"
+    put(lake, telemetry_gaps, gap("late"))
+    shutil.copytree(table, tmp_path / "copy")
+    for _ in range(3):
+        put(lake, telemetry_gaps, gap("late"))
+    check(lake, now=NOON)
+    shutil.rmtree(table)
+    shutil.copytree(tmp_path / "copy", table)
+    for kind in ("gap", *["late"] * 4)[:later]:
+        put(lake, telemetry_gaps, gap(kind))
+    for observed in (f"{1 + later} new rows" if later else "1 new row", f"nothing new, still version {later}"):
+        (result,) = [r for r in check(lake, now=NOON).results if r.expectation == "no_gaps"]
+        failed = later > 0 and "new row" in observed
+        assert (result.success, result.observed) == (not failed, f"1 of {observed}" if failed else observed)
+
+
 def test_what_an_earlier_version_judged_is_known_by_its_name(lake):
     put(lake, telemetry_gaps, gap("gap"))
     check(lake, now=NOON)
