@@ -51,10 +51,10 @@ _OTHERS = ("carried", "blind")
 
 
 def waits(found: Iterable[Condition]) -> list[Wait]:
-    """The states that hold and must last longer, one for each rule and cluster."""
+    """The states that hold and must last longer, one for each rule and cluster; in a closed recording none will."""
     together: dict[tuple[str, str], list[Condition]] = {}
     for condition in found:
-        if condition.waits:
+        if condition.waits and not condition.facts.get("closed"):
             together.setdefault((condition.cluster, condition.rule), []).append(condition)
     return [
         Wait(*key, len({one.item for one in each}), min(one.first for one in each), min(one.fires for one in each))

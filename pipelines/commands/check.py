@@ -69,6 +69,7 @@ def check(
     from pipelines.alerting.rules import load
     from pipelines.alerting.step import News, Told, last_step, set_told, told, untold
     from pipelines.commands import jobs
+    from pipelines.lake.queries import moment
     from pipelines.lake.roles import RoleHeld
     from pipelines.printable import printable
     from pipelines.quality.results import failed_since, last_run_at
@@ -110,7 +111,8 @@ def check(
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
     waits = None if shown is None else _going_on(lambda: last_step(place).waits, wrong)
     for wait in waits or ():
-        echo(printable(f"PENDING {rules.severities[wait.rule]} {wait.rule}: {wait.cluster}: {pending(wait)}"))
+        later = "" if moment(wait.fires) > now else ", once telemetry of then is read"
+        echo(printable(f"PENDING {rules.severities[wait.rule]} {wait.rule}: {wait.cluster}: {pending(wait)}{later}"))
     if unmet and not fail_on_check:
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:
@@ -149,7 +151,7 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
 
     fired = {state.episode for state in news.fired}
     known = {state.episode for state in states}
-    over = [s for s in (*news.fired, *news.ended) if not s.firing and s.episode not in known]
+    over = [s for s in (*news.fired, *news.ended) if s.episode not in known]
     shown = [state for state in states if state.episode not in news.history]
     shown.sort(key=lambda state: (not state.firing, -SEVERITIES.index(state.severity)))
     for state in [*shown, *over[-SHOWN:]]:

@@ -16,7 +16,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from schemas import alerts, hw_regressions, incidents, quality_results, replica_sync
 from schemas import tables as declared
-from tests.unit.project.lakes import at, drained, health, job_has_read, loss, sound, write
+from tests.unit.project.lakes import at, drained, health, job_has_read, loss, reported, sound, write
 
 pytestmark = pytest.mark.long
 
@@ -75,9 +75,15 @@ def test_what_holds_and_is_not_told_yet_is_pending(lake, told):
     """OFFLINE and "No alert is firing" stood in one output, and nothing said why."""
     frozen(lake, 100)
     present(lake, 200)
+    reported(lake, 1, to=100)
+    job_has_read(lake)
     lines = told(200, ALERT)[1].splitlines()
     pending = "1 partition pending since 2026-09-01 12:01:40 UTC, told from 2026-09-01 12:06:40 UTC on"
-    assert f"PENDING critical under_min_isr: prod: {pending}" in lines[lines.index("No alert is firing.") :]
+    line = f"PENDING critical under_min_isr: prod: {pending}"
+    assert line in lines[lines.index("No alert is firing.") :]
+    assert f"{line}, once telemetry of then is read" in told(86_400)[1].splitlines()
+    drained(lake, to=200)
+    assert "PENDING" not in told(86_410)[1], "nothing of a closed recording will ever be told"
 
 
 def test_what_fires_stands_first_and_the_gravest_before_all(lake, told):
@@ -573,6 +579,24 @@ def test_a_row_that_came_while_a_check_told_is_told_by_the_next(lake, told, monk
         patched.setattr(check, "reaches", meanwhile)
         assert told(60, ALERT)[0] == 0
     assert told(70 + 86_400, ALERT)[0] == 3, "it fired since, and is over by now"
+
+
+def test_what_another_process_tells_after_the_evaluation_of_a_check_has_a_line(lake, told, monkeypatch):
+    """It was in the status alone, and counted as told."""
+    from pipelines.commands import jobs
+
+    present(lake, 60)
+    alerts_now = jobs.alerts
+
+    def and_then(settings, now):
+        found = alerts_now(settings, now)
+        write(lake, "hw_regressions", loss(ts=at(30)))
+        evaluate(lake, now=at(61))
+        return found
+
+    monkeypatch.setattr(jobs, "alerts", and_then)
+    status, text = told(60, ALERT)
+    assert (status, text.count("FIRING critical loss: prod: LOST")) == (3, 1)
 
 
 def test_gold_that_cannot_be_read_ends_no_alert(lake, told):
