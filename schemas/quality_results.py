@@ -17,11 +17,7 @@ TABLE = Table(
         Column("observed", "string", "what was seen"),
         Column("unexpected", "bigint", "rows that failed"),
         Column("sample", "string", "JSON: rows that failed, a few"),
-        Column(
-            "judged",
-            "string",
-            "what was judged on what: digests of the expectation and the version, the id of the table",
-        ),
+        Column("judged", "string", "what was judged on what: digests of expectation and commit, and the table's id"),
     ),
     key=("run_id", "suite", "expectation", "table"),
 )

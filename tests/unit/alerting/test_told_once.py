@@ -259,7 +259,7 @@ def test_while_silver_is_made_anew_nothing_is_withdrawn(lake):
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["goes on", "begins while the tables are read"])
 def test_while_one_cluster_is_made_anew_nothing_is_withdrawn(lake, monkeypatch, at_once):
-    """`run --rebuild --cluster c` takes its rows, too, and no mark said so: a gap was "found no more" and fired anew."""
+    """`run --rebuild --cluster c` takes its rows, too, and no mark said so: a gap was over and fired anew."""
     put(lake, telemetry_gaps, GAP)
     health(lake, 400)
     written_by_a_job(lake)
