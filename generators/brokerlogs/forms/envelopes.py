@@ -14,17 +14,27 @@ _INNER = r"(?=[\[{]|\d{4}-\d\d-\d\d|\d{13}\||\s|[a-z]+\.[a-z.]+|$)"
 """How what stands inside begins: a header, a JSON object, or a line of a stack trace."""
 
 _PART = rf"{_ISO} (?:stdout|stderr) P(?::\w+)? "
-_ONE_PART = re.compile(rb"^" + _PART.encode() + rb"[^\n]*\n", re.MULTILINE)
-_PARTS = re.compile(rb"(?:^" + _PART.encode() + rb"[^\n]*\n)+\Z", re.MULTILINE)
+_CRI = line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b"")
+_PART_LINE = rb"^" + _PART.encode() + rb"[^\n]*\n"
+_PARTS = re.compile(rb"(?:" + _PART_LINE + rb")+\Z", re.MULTILINE)
+_BEFORE_OTHERS = re.compile(_PART_LINE + rb"(?=" + _CRI.pattern.pattern + rb")", re.MULTILINE)
+_AND_NEXT = re.compile(rb"(?:" + _PART_LINE + rb")+" + _CRI.pattern.pattern, re.MULTILINE)
+
+
+class _WholeLines(Rule):
+    """Removes what stands before lines, each of which may come in parts."""
+
+    def apply(self, lines: bytes) -> bytes:
+        has_parts = b" stdout P" in lines or b" stderr P" in lines
+        return super().apply(_AND_NEXT.sub(_joined, lines) if has_parts else lines)
 
 
 def _joined(match: re.Match[bytes]) -> bytes:
-    """The parts of a line before its last one, without what stands before each."""
-    parts = match[0].split(b"\n")[:-1]
-    return b"".join(re.sub(b"^" + _PART.encode(), b"", part) for part in parts)
+    """The parts of a line before another one, behind what stands before that."""
+    *parts, before = match[0].split(b"\n")
+    return before + b"".join(_CRI.apply(part) for part in parts)
 
 
-_CRI = line_rule("CRI", rf"{_ISO} (?:stdout|stderr) [FP](?::\w+)? ", b"")
 _EXPORTED = b"__CURSOR="
 """So begins each entry of `journalctl -o export`, which ends with an empty line."""
 _ENTRY = re.compile(rb"(?:[^\n]+\n)*\n")
@@ -44,11 +54,7 @@ def parts_end(lines: bytes) -> list[int]:
     """Return the ends of lines of an envelope behind which more of the same printed line comes."""
     if lines.startswith(_EXPORTED):
         return [match.end() for match in _LINE.finditer(lines) if match[0] != b"\n"]
-    return [match.end() for match in _ONE_PART.finditer(lines)] if _has_parts(lines) else []
-
-
-def _has_parts(lines: bytes) -> bool:
-    return (b" stdout P" in lines or b" stderr P" in lines) and _CRI.pattern.match(lines) is not None
+    return [match.end() for match in _BEFORE_OTHERS.finditer(lines)]
 
 
 _LEVEL = "(?:TRACE|DEBUG|INFO|WARN|ERROR|FATAL)"
@@ -80,7 +86,7 @@ def _without_escapes(text: bytes) -> bytes:
     return re.sub(rb'\\(["\\/])|""', lambda found: found[1] or b'"', text).replace(b"\\n", b" ")
 
 
-_JOINED = line_rule("CRI", rf"(?:{_PART}[^\n]*\n)*{_ISO} (?:stdout|stderr) F(?::\w+)? ", _joined)
+_JOINED = _WholeLines(*line_rule("CRI", rf"{_ISO} (?:stdout|stderr) F(?::\w+)? ", b""))
 ENVELOPES: tuple[Rule, ...] = (
     _JOINED,
     line_rule("kubectl --prefix", r"\[pod/[^\]\n]+\] ", b""),
@@ -118,7 +124,7 @@ def bare_lines(lines: bytes) -> bytes:
     if lines.startswith(_EXPORTED):
         lines = _ENTRY.sub(lambda entry: found[1] if (found := _MESSAGE.search(entry[0])) else b"\n", lines)
     elif _CRI.pattern.match(lines):
-        lines = (_JOINED if _has_parts(lines) else _CRI).apply(lines)
+        lines = _JOINED.apply(lines)
     if b"\r" in lines:  # one byte is found much faster than two
         lines = lines.replace(b"\r\n", b"\n")
     if b"\x1b" in lines:

@@ -39,7 +39,10 @@ def digest_lines(text: bytes) -> tuple[Digests, npt.NDArray[np.int64]]:
     continues: Mask = np.isin(heads, _WHITESPACE)
     for k in np.flatnonzero(~(continues | np.isin(heads, _BEFORE_TIMES))).tolist():
         continues[k] = _CONTINUES.match(lines, int(offsets[k])) or not _TIME.match(lines, int(offsets[k]))
-    return digests | continues, offsets if lines is text else _printed_begins(text)
+    begins = offsets if lines is text else _begins(text)
+    if len(begins) > len(offsets):
+        begins = begins[~np.isin(begins, parts_end(text)) | (begins == len(text))]
+    return digests | continues, begins
 
 
 def count_of_first_moment(lines: bytes) -> int:
@@ -51,11 +54,6 @@ def count_of_first_moment(lines: bytes) -> int:
             break
         count += 1
     return count if first else 0
-
-
-def _printed_begins(text: bytes) -> npt.NDArray[np.int64]:
-    begins, parts = _begins(text), parts_end(text)
-    return begins[~np.isin(begins, parts) | (begins == len(text))] if parts else begins
 
 
 def _begins(lines: bytes) -> npt.NDArray[np.int64]:

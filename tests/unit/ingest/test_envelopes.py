@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from generators.brokerlogs.discovery.streams import order_of
+from generators.brokerlogs.forms.envelopes import ENVELOPES as RULES
 from generators.brokerlogs.forms.envelopes import bare_lines
+from generators.brokerlogs.forms.rule import line_rule
 from tests.unit.field.test_forms import ENVELOPES, INSIDE, LAYOUTS, events, headers, incident, plain_events
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 from tests.unit.ingest.test_excerpts import FAILED, LINES
@@ -83,6 +86,30 @@ def test_a_part_of_a_line_waits_for_the_last_one(restart: bool, tmp_path: Path) 
     assert (told[-1:], told + reader.read(1 << 16)) == (b"\n", copy)
     (tmp_path / "rep.log.1").write_text("".join(f"{line}\n" for line in PRINTED))
     assert read_with_older(reader) == [b""]
+
+
+@pytest.mark.parametrize("limit", [50, 700, 1 << 16])
+def test_a_part_whose_rest_is_missing_is_a_line_by_itself(limit: int, tmp_path: Path) -> None:
+    """A disk was full. The ends of lines behind it were those of others."""
+    lines = ENVELOPES["CRI"](PRINTED)
+    part = next(k for k, line in enumerate(lines) if " stdout P " in line)
+    lines[part + 1] = lines[part + 1][:13]
+    log = "".join(f"{line}\n" for line in lines).encode()
+    (tmp_path / "rep.log").write_bytes(log)
+    reader = reader_of(tmp_path)
+    assert b"".join(iter(lambda: reader.read(limit), b"")) == log
+    (tmp_path / "rep.log.1").write_bytes(log)
+    assert read_with_older(restarted(reader), limit) == [b""]
+
+
+def test_a_rule_removes_what_stands_before_each_line() -> None:
+    """It looks for lines, and not for what stands before them: that takes half the time."""
+    beginnings = b'2026-11-20T10:00:00.1Z ~stdout F ~[pod/a] ~kafka-1  | ~<3>1 ~host kafka[12]: ~x ~MESSAGE=~a\tb\t{"'
+    bits = [*beginnings.split(b"~"), b"[2026-11-20 10:00:00,1] INFO x (a)", b"A=c\n", b"\n", b"\tat x", b"\r\n", b""]
+    texts = [b"".join(one) for one in product(bits, repeat=3)]
+    for name, pattern in [(one.name, one.pattern) for one in RULES if not one.replacement]:
+        rule = line_rule(name, pattern.pattern.decode().removeprefix("^"), b"")
+        assert [rule.apply(text) for text in texts] == [pattern.sub(b"", text) for text in texts], name
 
 
 def test_lines_of_a_trace_in_an_export_go_by_the_time_of_the_line_before_them() -> None:
