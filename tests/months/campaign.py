@@ -1,9 +1,9 @@
 """A lake that lives through weeks in minutes: `python -m tests.months.campaign [--days 28]`.
 
 Each simulated day some of a steady cluster's events come, the job reads them, `maintain` keeps a week, and `check`,
-`show` and the page look; days lie across the end of winter time, in a process whose zone and locale are not UTC and C.
-Each line has what it took. In the end: tables are those of `replay` as far as they are kept, and files, the log and
-descriptors are no more than in the first week in which transaction logs are cleaned.
+`notify`, `show` and the page look; days lie across the end of winter time, in a process whose zone and locale are not
+UTC and C. Each line has what it took. In the end: tables are those of `replay` as far as they are kept, and files, the
+log and descriptors are no more than in the first week in which transaction logs are cleaned.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from pipelines.streaming.session import session
 from tests.bench.load import rounds
 from tests.bench.processes import cpu_seconds, memory_bytes
 from tests.streaming.shell import same_rows
+from tests.unit.notify.receivers import receiver
 from tests.web.serving import served
 
 BEGINS = datetime(2026, 3, 8, tzinfo=UTC)
@@ -126,8 +127,13 @@ def _run(lake: Path) -> None:
 
 
 def _look(lake: Path, now: datetime) -> None:
-    done = CliRunner().invoke(_app(), ["check", "--lake", str(lake)])
-    assert done.exit_code == 0, done.output
+    with receiver() as there:
+        config = lake.with_name("notify.toml")
+        config.write_text(f'[notify.alertmanagers]\nam = {{ url = "{there.url}" }}\n')
+        for words in (["check"], ["notify", "--once", "--config", str(config)]):
+            done = CliRunner().invoke(_app(), [*words, "--lake", str(lake)])
+            assert done.exit_code == 0, done.output
+        assert there.requests
     with served(str(lake), now=lambda: now) as url:
         assert urllib.request.urlopen(url).status == 200
 

@@ -558,3 +558,12 @@ def test_lines_that_are_not_understood_later_say_nothing_of_samples_before_them(
     rows = [row for source in (log, other, watcher) for row in source.rows]
     assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 50_000) * 1000) == early]
                            for early in (True, False)))  # fmt: skip
+
+
+@pytest.mark.parametrize("unfit", [{"broker_id": -1, "replica_id": -1}, {"broker_id": -1}, {"event_type": None}])
+def test_a_watchers_row_that_is_unfit_beside_a_logs_start_ends_no_batch(unfit):
+    """One that names no broker, nor ISR and replicas; and one without a type."""
+    log = Source().leader(0, 0, 0, 0, [1, 2, 3]).append(10, 5).progress(3000)
+    watcher = Watched(1).event(0, "sample", replica_id=1, leo=5).progress(3000)
+    watcher.rows[0] |= unfit
+    assert_read_the_same([log.rows[0], watcher.rows[0]], [*log.rows[1:], watcher.rows[1]])

@@ -97,6 +97,15 @@ def test_a_file_for_each_topic(tmp_path):
     assert_read_in_any_batches(tmp_path)
 
 
+@pytest.mark.nightly
+def test_a_controller_whose_clock_is_nine_seconds_behind(tmp_path):
+    live, _ = clusters()
+    of_controller = np.array(["controller" in name for name in live["source_id"].to_pylist()])
+    for part in slices(at(live, times(live) - np.where(of_controller, 9 * SECOND, 0)), 12):
+        commit(tmp_path, [part])
+    assert_read_in_any_batches(tmp_path)
+
+
 def test_a_commit_for_each_broker_of_the_whole_time(tmp_path):
     live, _ = clusters()
     for part in parted(live, "source_id"):
