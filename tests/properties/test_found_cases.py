@@ -560,6 +560,21 @@ def test_lines_that_are_not_understood_later_say_nothing_of_samples_before_them(
                            for early in (True, False)))  # fmt: skip
 
 
+def test_a_hw_that_a_log_tells_later_contradicts_no_sample_before_it():
+    """In one batch a log that was read from mid-term on had it at the time of the sample."""
+    led = {"leader_id": 1, "leader_epoch": 0}
+    log, other = Source().event(0, "append", leader_leo=5, **led), Source("broker-2/replication.log")
+    watcher = Watched(1).leads(2000, 0, 12, 12)
+    for ms in range(3000, 140_000, 1000):
+        for source in (other, watcher):
+            source.progress(ms)
+        late = ms == 100_000
+        log.event(ms, "hw", hw=9, replica_id=1, **led) if late else log.event(ms, "append", leader_leo=12, **led)
+    rows = [row for source in (log, other, watcher) for row in source.rows]
+    assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 50_000) * 1000) == early]
+                           for early in (True, False)))  # fmt: skip
+
+
 @pytest.mark.parametrize("unfit", [{"broker_id": -1, "replica_id": -1}, {"broker_id": -1}, {"event_type": None}])
 def test_a_watchers_row_that_is_unfit_beside_a_logs_start_ends_no_batch(unfit):
     """One that names no broker, nor ISR and replicas; and one without a type."""

@@ -90,11 +90,12 @@ def trial(case, wheel, spark, place, expected):
     begun = time.monotonic()
     python = installed(name, version, wheel, spark, place)
     ready, own = time.monotonic(), python.parents[1]
-    found = reconstructed(python, own, NUMBA_CACHE_DIR=str(own / "kernels"), **QUICK)
+    kernels = {"NUMBA_CACHE_DIR": str(own / "kernels"), **QUICK}
+    found = reconstructed(python, own, **kernels)
     if other := [table for table in expected if found[table] != expected[table]]:
         raise Failed(f"{case}: other rows than in the checkout in {', '.join(other)}")
     if spark:
-        said(python.with_name("hwmark"), "demo", XDG_CACHE_HOME=str(own / "cache"))
+        said(python.with_name("hwmark"), "demo", XDG_CACHE_HOME=str(own / "cache"), **kernels)
     work = "reads logs, reconstructs and runs the demo" if spark else "reads logs and reconstructs"
     return f"wheel: {case} {work}: installed in {ready - begun:.0f} s, {time.monotonic() - ready:.0f} s"
 

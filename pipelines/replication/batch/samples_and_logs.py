@@ -21,9 +21,9 @@ from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, HW_ROWS, IDLE, REPORT, SYNC_ROWS
 from schemas.levels import LEAN
 
-_TERM = record_layout(lane=-1, start=0, end=0, epoch=NULL32, level=0, hw=NULL)
-"""A term of a lane by the leader's log: until when it led, NEVER where it still does, its last HW, and its level while
-all lines of it were understood."""
+_TERM = record_layout(lane=-1, start=0, end=0, epoch=NULL32, level=0)
+"""A term of a lane by the leader's log: until when it led, NEVER where it still does, and its level while all lines of
+it were understood."""
 _UNKNOWN = -1
 """The HW by a log that says nothing, or is not asked."""
 
@@ -32,14 +32,11 @@ class LoggedTerms:
     """The terms that logs tell, as of any time: what a batch has read further makes no difference."""
 
     def __init__(self, state: State) -> None:
-        over = [
-            (lane, start, end, term.epoch, term.level, NULL if term.hmax is None else term.hmax)
-            for (lane, start), (end, term) in state.ended_terms.items()
-        ]
+        over = [(lane, start, end, term.epoch, term.level) for (lane, start), (end, term) in state.ended_terms.items()]
         led = np.flatnonzero((state.lanes["state"] != IDLE) & ~state.sampled_lanes())
-        start, epoch, hw = (state.lanes[name][led] for name in ("term_start", "leader_epoch", "hw"))
+        start, epoch = (state.lanes[name][led] for name in ("term_start", "leader_epoch"))
         level = np.maximum(state.lanes["level"][led], state.lanes["level_before"][led])
-        running = np.column_stack([led, start, np.full(len(led), NEVER), epoch, level, hw])
+        running = np.column_stack([led, start, np.full(len(led), NEVER), epoch, level])
         rows = np.concatenate([np.array(over, dtype=np.int64).reshape(-1, len(_TERM.names)), running])
         self._rows = rows[np.lexsort((rows[:, _TERM.at.start], rows[:, _TERM.at.lane]))]
 
@@ -158,7 +155,7 @@ def _logged_hws(state: State, lookup: StateTermLookup, rows: Records) -> I64:
     hws = np.full(len(rows), _UNKNOWN, dtype=np.int64)
     for k in np.flatnonzero(terms[:, at.epoch] == rows[:, HELD_HWS.at.leader_epoch]).tolist():
         hw = lookup.timeline.as_of(int(terms[k, at.lane]), int(terms[k, at.start]), int(due[k]))
-        hws[k] = max(terms[k, at.hw] if hw is None else hw, _UNKNOWN)
+        hws[k] = _UNKNOWN if hw is None else hw
     return hws
 
 

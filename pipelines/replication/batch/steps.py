@@ -202,10 +202,11 @@ class Shard:
         return changes
 
     def _asked_from(self, lookup: StateTermLookup, batch: Batch) -> I64:
-        """By partition from which time on a history may still ask for an HW."""
+        """By partition from which time on a history, or a sample, may still ask for an HW."""
         settled = self.state.sources.settled
         by_cluster = {number: settled.get(str(name[0]), -1) for number, name in enumerate(self.state.clusters.all)}
-        return history_limits(self.state, by_cluster, batch, lookup.results.left) - 2 * lookup.race_window_us
+        limits = sample_limits(self.state, by_cluster, batch.accepted)
+        return history_limits(self.state, limits, batch, lookup.results.left) - 2 * lookup.race_window_us
 
     def _find_gaps(
         self, gaps: GapRows, batch: Batch, results: TermResults, clocks: list[WrongClock], decided: Decided
