@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from heapq import merge
+from math import inf
 from pathlib import Path
 from stat import S_ISREG
 from typing import NamedTuple
@@ -78,9 +79,7 @@ class Series:
         self._times.clear()
         self._times.update({key: time for key, time in times.items() if time is not None})
         names = [rotated_name(plain_name(entry.path.name), self.live) for entry in rotated]
-        order = oldest_first(
-            names, lambda k: self._first_time(rotated[k]), lambda: max(map(self._first_time, live), default=0.0)
-        )
+        order = oldest_first(names, lambda k: self._first_time(rotated[k]), lambda: self._last_time(rotated, live))
         numbers = [names[k].number if not names[k].date else -1 for k in order]
         last = (
             0 if (numbers and numbers == sorted(numbers, reverse=True) and len(numbers) > 1) or numbers == [1] else -1
@@ -95,6 +94,10 @@ class Series:
             begun = {(name, self._first_time(entry)) for name, entry in zip(names, rotated, strict=True)}
             return self._folder_by_folder(ordered) if len(begun) > distinct else ordered
         return ordered
+
+    def _last_time(self, rotated: Sequence[Entry], live: Sequence[Entry]) -> float:
+        """First time of the live file, infinite if there are only copies of it as it was before it was rotated."""
+        return max({*map(self._first_time, live)}.difference(map(self._first_time, rotated)), default=inf)
 
     def _past(self, rotated: Sequence[Entry], live: Sequence[Entry]) -> list[tuple[int, float, Entry]]:
         """Copies of the live file as it was before: behind so many rotated files, first times, and the copies."""

@@ -47,6 +47,10 @@ def _rotate(one: Directory) -> None:
     one.rotate(truncate=False)
 
 
+def _copy(one: Directory) -> None:
+    one.rotate(truncate=True)
+
+
 def _delete(one: Directory) -> None:
     one.delete(0)
 
@@ -138,6 +142,10 @@ def _excerpt(one: Directory) -> None:
                 *(Directory.replace_live, _poll(300, 1), _write(1)),
             ],
             id="a log is replaced that ends with the last lines of a reader of older ones",
+        ),
+        pytest.param(
+            [_number_upwards_on_a_coarse_clock, _write(4), Directory.mirror, _copy, _write(4), _rotate],
+            id="a mirror has the log as it was before two rotated files, and the live file has no time",
         ),
         pytest.param(
             [
