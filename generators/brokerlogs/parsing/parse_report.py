@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUM
 from generators.brokerlogs.scanning.loggers import is_irrelevant
 
 LONGEST_EXAMPLE = 300
+_COUNTS = ("lines", "understood", "ignored", "aside", "nameless", "shapes", "broken", "overlong", "lost")
 
 
 @dataclass
@@ -52,6 +53,10 @@ class ParseReport:
     def tells_nothing(self) -> bool:
         """Whether there are lines, and none was understood: then they tell of no time up to which all was told."""
         return self.lines > 0 and not (self.understood or self.aside)
+
+    def since(self, before: ParseReport) -> ParseReport:
+        """The report on the lines after those of the report `before`."""
+        return replace(self, **{name: getattr(self, name) - getattr(before, name) for name in _COUNTS})
 
     def count(self, lines: Array, decisions: Array, loggers: list[str]) -> None:
         """Count decided lines; `loggers` are the names behind their numbers."""

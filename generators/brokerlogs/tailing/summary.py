@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.scanning.line_record import LONGEST
 from generators.brokerlogs.tailing.progress import times
 from generators.brokerlogs.tailing.tailer import Tailer
@@ -30,29 +31,17 @@ _UNREAD = (
 
 @dataclass
 class SourceSummary:
-    """One source: what was read of it; `first_ts`, `last_ts` in microseconds."""
+    """One source: its lines and what was made of them; `first_ts`, `last_ts` in microseconds."""
 
     source_id: str
-    source_epoch: int = 0
+    report: ParseReport = field(default_factory=ParseReport)
     events: int = 0
-    lines: int = 0
-    understood: int = 0
     first_ts: int | None = None
     last_ts: int | None = None
     level: int = 0
-    has_sn: bool = False
-    lost: int = 0
-    aside: int = 0
-    nameless: int = 0
-    broken: int = 0
-    overlong: int = 0
     left_out: int = 0
     tells_nothing: bool = False
     """Whether none of its lines was ever understood."""
-    unknown: Counter[str] = field(default_factory=Counter)
-    shapes: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, str] = field(default_factory=dict)
-    first_line: str = ""
     form: tuple[str, ...] = ()
     """What its lines came in, where that is none of the two patterns."""
 
@@ -60,10 +49,13 @@ class SourceSummary:
         """The source in one line."""
         if not self.first_ts or not self.last_ts:
             nothing = "not all of it was read" if self.left_out or self.tells_nothing else "nothing new"
-            return f"{self.source_id}: {self.lines:,} lines, {'no events in them' if self.lines else nothing}"
+            events = "no events in them" if self.report.lines else nothing
+            return f"{self.source_id}: {self.report.lines:,} lines, {events}"
         text = f"{_timestamp(self.first_ts)} to {_timestamp(self.last_ts)}"
         of = f", as {' in '.join(self.form)}" if self.form else ""
-        return f"{self.source_id}: {self.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}{of}"
+        return (
+            f"{self.source_id}: {self.report.lines:,} lines, {self.events:,} events, {text}, {LEVELS[self.level]}{of}"
+        )
 
 
 @dataclass
@@ -95,7 +87,7 @@ class IngestSummary:
 
     @property
     def line_count(self) -> int:
-        return sum(source.lines for source in self.sources)
+        return sum(source.report.lines for source in self.sources)
 
     @property
     def lines_per_second(self) -> float:
@@ -103,10 +95,8 @@ class IngestSummary:
 
     def unread(self) -> list[str]:
         """A line for each source of which nothing was understood."""
-        nothing = [
-            one for one in self.sources if one.tells_nothing or (one.lines and not (one.understood or one.aside))
-        ]
-        return [*self.unread_prints, *(f"{one.source_id}: {_UNREAD.format(one.first_line)}" for one in nothing)]
+        nothing = [one for one in self.sources if one.tells_nothing or one.report.tells_nothing]
+        return [*self.unread_prints, *(f"{one.source_id}: {_UNREAD.format(one.report.first_line)}" for one in nothing)]
 
     @property
     def left_out(self) -> int:
@@ -119,16 +109,17 @@ class IngestSummary:
         text = [f"{self.cluster}: {self.events:,} events of {self.line_count:,} lines in {self.seconds:.1f} s, {rate}"]
         text.extend(f"  {line}" for line in (*(source.line() for source in self.sources), *self.printed))
         text.extend(f"  {line}" for line in (*_not_understood(self.sources), *_of_unknown_loggers(self.sources)))
-        text.extend(f"  {one.source_id}: {_NAMELESS.format(one.nameless)}" for one in self.sources if one.nameless)
-        text.extend(f"  {_unreadable(one)}" for one in self.sources if one.broken)
-        blind = [source.source_id for source in self.sources if source.lines and not source.has_sn]
+        reports = {one.source_id: one.report for one in self.sources}
+        text.extend(f"  {name}: {_NAMELESS.format(one.nameless)}" for name, one in reports.items() if one.nameless)
+        text.extend(f"  {_unreadable(name, one)}" for name, one in reports.items() if one.broken)
+        blind = [name for name, one in reports.items() if one.lines and not one.has_sn]
         if blind:
             text.append(
                 f"  no line numbers (%sn) in {_first_few(blind)}: losses before the reader cannot be seen there"
             )
         text.extend(
-            f"  {one.source_id}: lines are missing in {one.lost:,} place{'s' * (one.lost > 1)}"
-            for one in self.sources
+            f"  {name}: lines are missing in {one.lost:,} place{'s' * (one.lost > 1)}"
+            for name, one in reports.items()
             if one.lost
         )
         text.extend(_broken(self.broken))
@@ -144,36 +135,31 @@ def count_rows(summary: SourceSummary, rows: pa.Table) -> None:
     """Add rows of the source that are in the lake now."""
     ts = times(rows)
     summary.events += rows.num_rows
-    summary.source_epoch = rows["source_epoch"][-1].as_py()
     summary.first_ts = min(int(ts.min()), summary.first_ts or int(ts.min()))
     summary.last_ts = max(int(ts.max()), summary.last_ts or 0)
     summary.level = max(summary.level, pc.max(rows["level"]).as_py())
 
 
 def count_lines(summary: SourceSummary, tailer: Tailer) -> None:
-    """Set the counts of lines from the report of the parser."""
-    before, report = tailer.report_before, tailer.parser.report
-    summary.lines, summary.understood = report.lines - before.lines, report.understood - before.understood
-    summary.has_sn, summary.lost = report.has_sn, report.lost - before.lost
-    summary.aside, summary.nameless = report.aside - before.aside, report.nameless - before.nameless
-    summary.unknown, summary.shapes = report.ignored - before.ignored, report.shapes - before.shapes
-    summary.broken, summary.overlong = report.broken - before.broken, report.overlong - before.overlong
-    summary.examples, summary.first_line = report.examples, report.first_line
+    """Set what was read of its lines from the report of the parser."""
+    summary.report = tailer.parser.report.since(tailer.report_before)
     summary.tells_nothing = tailer.parser.report.tells_nothing
     summary.form, summary.left_out = tailer.parser.form, 0 if tailer.follow else len(tailer.missing.left_out)
 
 
-def _unreadable(source: SourceSummary) -> str:
-    longer = f", {source.overlong:,} of them longer than {LONGEST >> 20} MB" if source.overlong else ""
-    return f"{source.source_id}: {source.broken:,} lines cannot be read{longer}: their information is lost"
+def _unreadable(source_id: str, report: ParseReport) -> str:
+    longer = f", {report.overlong:,} of them longer than {LONGEST >> 20} MB" if report.overlong else ""
+    return f"{source_id}: {report.broken:,} lines cannot be read{longer}: their information is lost"
 
 
 def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:
     """Shapes of evidence in an unknown wording, the most frequent first, each with an example."""
-    shapes = sum((source.shapes for source in sources), Counter[str]())
+    shapes = sum((source.report.shapes for source in sources), Counter[str]())
     if not shapes:
         return []
-    examples = {shape: (source, source.examples.get(shape)) for source in reversed(sources) for shape in source.shapes}
+    examples = {
+        shape: (one, one.report.examples.get(shape)) for one in reversed(sources) for shape in one.report.shapes
+    }
     text = [f"{shapes.total():,} lines of evidence not understood: {_LEVEL_0}"]
     for shape, count in shapes.most_common(MOST_SHAPES):
         source, example = examples[shape]
@@ -182,7 +168,7 @@ def _not_understood(sources: Sequence[SourceSummary]) -> list[str]:
 
 
 def _of_unknown_loggers(sources: Sequence[SourceSummary]) -> list[str]:
-    loggers = sum((source.unknown for source in sources), Counter[str]())
+    loggers = sum((source.report.ignored for source in sources), Counter[str]())
     if not loggers:
         return []
     most = ", ".join(f"{name} {count:,}" for name, count in loggers.most_common(MOST_SHAPES))

@@ -95,7 +95,7 @@ def parsed(data, broker=1):
 def test_every_line_of_a_recording_is_understood_or_known_to_be_irrelevant(recording, tmp_path):
     summary = ingest_logs([RECORDINGS[recording]], cluster="c", lake=str(tmp_path))
     for source in summary.sources:
-        assert (source.shapes, source.unknown, source.nameless) == ({}, {}, 0), source.source_id
+        assert (source.report.shapes, source.report.ignored, source.report.nameless) == ({}, {}, 0), source.source_id
     assert "not understood" not in str(summary)
     assert "not known" not in str(summary)
 
@@ -271,7 +271,7 @@ def test_counts_of_an_earlier_call_are_not_reported_again():
         summary,
         SimpleNamespace(report_before=parser.report, parser=again, follow=False, missing=MissingLines(())),
     )
-    assert summary.shapes == {}
+    assert summary.report.shapes == {}
 
 
 def test_a_hw_line_is_distinguished_from_a_cut_one():

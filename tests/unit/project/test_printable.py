@@ -5,10 +5,12 @@ import io
 import json
 import logging
 import os
+from collections import Counter
 
 import pytest
 from typer.testing import CliRunner
 
+from generators.brokerlogs.parsing.parse_report import ParseReport
 from generators.brokerlogs.tailing.summary import IngestSummary, SourceSummary
 from pipelines.cli import app
 from pipelines.commands import log, progress
@@ -88,9 +90,9 @@ def test_the_error_line_and_its_trace():
 
 
 def test_the_summary_of_an_ingest_has_a_line_per_line():
-    source = SourceSummary(EVIL, lines=3, broken=1)
-    source.shapes["Partition: " + EVIL] += 1
-    source.examples["Partition: " + EVIL] = EVIL
+    report = ParseReport(lines=3, broken=1, shapes=Counter(["Partition: " + EVIL]))
+    report.examples["Partition: " + EVIL] = EVIL
+    source = SourceSummary(EVIL, report)
     summary = IngestSummary(EVIL, [source], [f"{EVIL}: left out"], 1.0)
     assert all(line.isprintable() for line in summary.lines())
     assert any(SHOWN in line for line in summary.lines())
