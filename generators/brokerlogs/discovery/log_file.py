@@ -43,7 +43,6 @@ class LogBytes:
         self.path, self._name = path, printable(original(str(path)))
         self.damage: str | None = None
         self.error: str | None = None
-        self.skipped = 0
         self._descriptor = -1
         self._unpacking: Unpacking | None = None
         if path.name.endswith(FOREIGN):
@@ -96,7 +95,7 @@ class LogBytes:
 
     def _skip_to(self, position: int) -> None:
         if not self.is_compressed:
-            self.skipped = os.lseek(self._descriptor, position, os.SEEK_SET)
+            os.lseek(self._descriptor, position, os.SEEK_SET)
             return
-        while self.skipped < position and (skipped := self.read(min(position - self.skipped, _BLOCK))):
-            self.skipped += len(skipped)
+        while position and (skipped := self.read(min(position, _BLOCK))):
+            position -= len(skipped)

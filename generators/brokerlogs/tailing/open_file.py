@@ -107,11 +107,11 @@ class OpenFile:
         self._rest = lines + self._rest
 
     def torn_line(self) -> bytes:
-        """What is no whole line, with a newline added; empty where nothing is left."""
+        """What is no whole line, or parts of one, with a newline at its end; empty where nothing is left."""
         torn, line, self._rest = self.torn, self._rest, b""
         self._advance(line)
         self._endless = 0
-        return line + b"\n" if torn else b""
+        return line.removesuffix(b"\n") + b"\n" if torn else b""
 
     def take_endless(self) -> bool:
         """Whether the line that was ended now is one that was given in parts."""

@@ -11,11 +11,7 @@ from generators.brokerlogs.tailing.file_choice import FileChoice
 from generators.brokerlogs.tailing.open_file import OpenFile, Seen, holds, is_under_its_name
 from generators.brokerlogs.tailing.read_position import Examined, Older, PositionLost, ReadPosition
 from generators.brokerlogs.tailing.seams import place
-from generators.brokerlogs.tailing.told_lines import (
-    Run,
-    Stretch,
-    Told,
-)
+from generators.brokerlogs.tailing.told_lines import Run, Stretch, Told
 from generators.brokerlogs.tailing.unknown_lines import UnknownLines
 from pipelines.printable import printable
 
@@ -60,12 +56,8 @@ class SeriesReader:
 
     @property
     def older_readers(self) -> list[SeriesReader]:
-        """The readers of these; may be set."""
+        """The readers of these."""
         return self._files.older_readers
-
-    @older_readers.setter
-    def older_readers(self, readers: list[SeriesReader]) -> None:
-        self._files.older_readers = readers
 
     @property
     def read_position(self) -> ReadPosition | None:

@@ -88,7 +88,7 @@ class Run(NamedTuple):
 
 @dataclass
 class Told:
-    """All stretches of one source; `lay` finds the lines of a file on them."""
+    """All stretches of one source; `compare` finds the lines of a file on them."""
 
     stretches: list[Stretch] = field(default_factory=list)
     _places: dict[int, list[tuple[Stretch, int]]] = field(default_factory=dict)
@@ -100,23 +100,13 @@ class Told:
         """Each stretch with its present end."""
         return [(stretch, stretch.count) for stretch in self.stretches if stretch.count]
 
-    def lay(
-        self,
-        digests: Digests,
-        limits: Sequence[tuple[Stretch, int]],
-        *,
-        begins: bool = True,
-        after: Run | None = None,
-    ) -> list[Run]:
-        """The runs of a piece of a file within `limits`, in order, none over another; for the rest see `compare`."""
-        return self.compare(digests, limits, begins=begins, after=after)[0]
-
     def compare(
-        self, digests: Digests, limits: Sequence[tuple[Stretch, int]], *, begins: bool, after: Run | None
+        self, digests: Digests, limits: Sequence[tuple[Stretch, int]], *, begins: bool = True, after: Run | None = None
     ) -> tuple[list[Run], Mask]:
-        """Return the runs of a piece of a file within `limits`, and which lines outside them were told one by one.
+        """Return the runs of a piece of a file within `limits`, in order, and which lines outside them were told alone.
 
-        `begins`: the file begins with this piece. `after`: the run with which the piece before it ended.
+        None is over another. `begins`: the file begins with this piece. `after`: the run with which the piece before it
+        ended.
         """
         runs: list[Run] = []
         alone = np.zeros(len(digests), np.bool_)

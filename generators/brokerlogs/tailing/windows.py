@@ -175,5 +175,5 @@ def _overlap(stretch: Stretch, told: Stretch) -> bool:
         min(run.begin, run.at - told.first) <= 1
         and (run.end == len(lines) or run.told_end == told.count)
         and int((lines[run.begin : run.end] & 1 == 0).sum()) > 1
-        for run in Told([told]).lay(lines, [(told, told.count)])
+        for run in Told([told]).compare(lines, [(told, told.count)])[0]
     )

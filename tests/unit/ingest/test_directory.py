@@ -95,7 +95,7 @@ class Directory(RuleBasedStateMachine):
             older.extend([] if len(older) == k - 1 else ())
             only = older[k - 1] if k else None
             self.readers.append(SeriesReader(self.series, told, stretch, position, only=only))
-        self.readers[0].older_readers = self.readers[1:]
+        self.readers[0].older_readers[:] = self.readers[1:]
 
     @rule(limit=st.sampled_from([50, 300, 1 << 20]), reads=st.sampled_from([1, 3, 1000]), short=st.booleans())
     def poll(self, limit: int, reads: int, *, short: bool = False) -> None:

@@ -11,6 +11,7 @@ from generators.brokerlogs.discovery.streams import order_of
 from generators.brokerlogs.forms.envelopes import ENVELOPES as RULES
 from generators.brokerlogs.forms.envelopes import bare_lines
 from generators.brokerlogs.forms.rule import line_rule
+from generators.brokerlogs.ingest import read_logs
 from tests.unit.field.test_forms import ENVELOPES, INSIDE, LAYOUTS, events, headers, incident, plain_events
 from tests.unit.ingest.reading import read_with_older, reader_of, restarted
 from tests.unit.ingest.test_excerpts import FAILED, LINES
@@ -86,6 +87,19 @@ def test_a_part_of_a_line_waits_for_the_last_one(restart: bool, tmp_path: Path) 
     assert (told[-1:], told + reader.read(1 << 16)) == (b"\n", copy)
     (tmp_path / "rep.log.1").write_text("".join(f"{line}\n" for line in PRINTED))
     assert read_with_older(reader) == [b""]
+
+
+def test_a_log_that_is_rotated_between_two_parts_of_a_line_has_the_line(tmp_path: Path) -> None:
+    """It was taken for a line in an unknown layout, and one was said to be lost."""
+    copy = "".join(f"{line}\n" for line in ENVELOPES["CRI"](PRINTED)).encode()
+    end = copy.index(b"\n", copy.index(b" stdout P ", 1000)) + 1
+    write(tmp_path / "broker-1")
+    whole, rotated = tmp_path / "broker-1" / "server.log", tmp_path / "broker-1" / "server.log.1"
+    whole.write_bytes(copy)
+    rows = read_logs([tmp_path], "c").to_pylist()
+    whole.write_bytes(copy[end:])
+    rotated.write_bytes(copy[:end])
+    assert read_logs([tmp_path], "c").to_pylist() == rows
 
 
 @pytest.mark.parametrize("limit", [50, 700, 1 << 16])

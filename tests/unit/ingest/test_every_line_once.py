@@ -161,7 +161,7 @@ def test_another_file_with_the_inode_of_an_older_one_is_not_read_for_it(tmp_path
     live.write_bytes(C)
     reader = restarted(reader)
     older = SeriesReader(reader.series, reader.told, Stretch(), only=reader.older[0])
-    reader.older_readers = [older]
+    reader.older_readers.append(older)
     reader.told.stretches.append(older.mine)
     assert (rest(older), older.missing() is None, rest(reader)) == (b"", False, C)
     with live.open("ab") as file:
@@ -326,8 +326,8 @@ def test_equal_single_lines_are_not_merged(tmp_path: Path) -> None:
     told, line = Stretch(), stock("1:00", 1, "x")
     told.append(line_digests(A + line))
     digests = line_digests(line + B)
-    assert Told([told]).lay(digests, [(told, told.count)]) == []
-    pair = Told([told]).lay(line_digests(A[-200:][A[-200:].index(b"\n") + 1 :] + line + B), [(told, told.count)])
+    assert Told([told]).compare(digests, [(told, told.count)])[0] == []
+    pair, _ = Told([told]).compare(line_digests(A[-200:][A[-200:].index(b"\n") + 1 :] + line + B), [(told, told.count)])
     assert [run.told_end for run in pair] == [told.count]
 
 
