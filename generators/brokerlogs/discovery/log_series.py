@@ -85,15 +85,15 @@ class Series:
             0 if (numbers and numbers == sorted(numbers, reverse=True) and len(numbers) > 1) or numbers == [1] else -1
         )
         ordered = [rotated[k]._replace(number=number) for k, number in zip(order, numbers, strict=True)]
-        past = self._past(ordered, live) if len(live) > 1 else []
-        for at, _, entry in sorted(past, reverse=True):
-            ordered.insert(at, entry)
-        ordered += [entry._replace(number=last) for entry in live if entry not in ordered]
         distinct = len({*names})
         if distinct < len(names):  # files of one name in several folders: copies, or parts of a time of their own
             begun = {(name, self._first_time(entry)) for name, entry in zip(names, rotated, strict=True)}
-            return self._folder_by_folder(ordered) if len(begun) > distinct else ordered
-        return ordered
+            if len(begun) > distinct:
+                return self._folder_by_folder([*ordered, *(entry._replace(number=last) for entry in live)])
+        past = self._past(ordered, live) if len(live) > 1 else []
+        for at, _, entry in sorted(past, reverse=True):
+            ordered.insert(at, entry)
+        return ordered + [entry._replace(number=last) for entry in live if entry not in ordered]
 
     def _last_time(self, rotated: Sequence[Entry], live: Sequence[Entry]) -> float:
         """First time of the live file, infinite if there are only copies of it as it was before it was rotated."""

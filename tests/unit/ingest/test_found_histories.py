@@ -149,6 +149,13 @@ def _excerpt(one: Directory) -> None:
         ),
         pytest.param(
             [
+                *(_number_upwards_on_a_coarse_clock, _write(4), _copy, _write(4), Directory.mirror, _delete),
+                *(_poll(1 << 20, 1000), _rotate, _write(4)),
+            ],
+            id="a mirror has an older file under the name that the log has by now, of which it has a copy",
+        ),
+        pytest.param(
+            [
                 *(_number_upwards_on_a_coarse_clock, _poll_while(12, 1 << 20, "write")),
                 *(_poll_while(3, 50, "copy", "write"), _poll_while(2, 1 << 20, "move", "write")),
                 *(_poll_while(2, 50, "copy", "write"), _poll_while(12, 50, "move", "write", "copy", "write")),
