@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line, broker_ids, is_recovering, printed_fields
@@ -11,23 +10,12 @@ from generators.brokerlogs.messages.controller_state import (
     BROKER,
     NO_CHANGE,
     TOPIC,
+    ControllerHandler,
     ControllerLogState,
+    ControllerPatterns,
     Registration,
     RegistrationChange,
 )
-
-_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
-_MessagePattern = tuple[re.Pattern[str], _Handler]
-
-
-def read(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
-    """Append the rows of one line; returns whether a pattern matched."""
-    for pattern, handle in _PATTERNS.get(line.message.partition(" ")[0], ()):
-        match = pattern.match(line.message)
-        if match:
-            handle(controller, line, match, events)
-            return True
-    return False
 
 
 def _partition_change(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -125,7 +113,7 @@ def _version(controller: ControllerLogState, line: Line, match: re.Match[str], e
     controller.version(line, match[1], events)
 
 
-def _state(state: str, *, own_report: bool = False) -> _Handler:
+def _state(state: str, *, own_report: bool = False) -> ControllerHandler:
     """A handler of lines that name a broker, or are its own, and perhaps its epoch."""
 
     def handle(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -143,13 +131,13 @@ def _configured(controller: ControllerLogState, line: Line, match: re.Match[str]
 
 
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_CHANGE_PATTERNS: tuple[_MessagePattern, ...] = (
+_CHANGE_PATTERNS = (
     (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
 )
-_CONFIGURED: tuple[_MessagePattern, ...] = (
+_CONFIGURED = (
     (re.compile(r"ConfigResource\(type=(\w+), name='([^']*)'\): set configuration (\S+) to (\S+)"), _configured),
 )
-_PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
+PATTERNS: ControllerPatterns = {
     "UNCLEAN": _CHANGE_PATTERNS,
     "partition": _CHANGE_PATTERNS,
     "Replayed": (
@@ -239,4 +227,3 @@ _PATTERNS: dict[str, tuple[_MessagePattern, ...]] = {
         ),
     ),
 }
-"""Patterns by first word of the message."""

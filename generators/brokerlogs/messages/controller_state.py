@@ -8,6 +8,8 @@ new log times; they become rows again with the same epochs, and the reconstructi
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -66,6 +68,14 @@ class ControllerLogState:
     """Epoch of the active controller as the node knows it."""
     uncommitted: bool = False
     """Whether it is not known that the quorum committed the record being read; of the metadata log alone."""
+
+    def read(self, patterns: ControllerPatterns, line: Line, events: EventBuilder) -> bool:
+        """Append the rows of one line; returns whether a pattern matched."""
+        for pattern, handle in patterns.get(line.message.partition(" ")[0], ()):
+            if match := pattern.match(line.message):
+                handle(self, line, match, events)
+                return True
+        return False
 
     def forget_role(self) -> None:
         """Lines are missing: the role is unknown until a line shows it again."""
@@ -225,3 +235,8 @@ class ControllerLogState:
 
 
 _FIELDS = tuple(field.name for field in fields(Registration))
+
+
+ControllerHandler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
+ControllerPatterns = Mapping[str, tuple[tuple[re.Pattern[str], ControllerHandler], ...]]
+"""By first word of a message its patterns, and the functions that append its rows."""

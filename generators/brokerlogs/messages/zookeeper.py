@@ -7,28 +7,16 @@ leader recovery state of RECOVERING does (IBP 3.2 and later), RECOVERED is print
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line, append_row, broker_ids
-from generators.brokerlogs.messages.controller_state import ControllerLogState
+from generators.brokerlogs.messages.controller_state import ControllerLogState, ControllerPatterns
 
-_Handler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
 _STATE = re.compile(r"\b(leader|leaderEpoch|zkVersion|partitionEpoch|leaderRecoveryState)=(-?\w+)")
 _ISR = re.compile(r"\bisr=List\(([\d, ]*)\)")
 _MEMBER = re.compile(r"BrokerState\(brokerId=(\d+)")
 _EPOCH = re.compile(r"(\d+) -> (\d+)")
-
-
-def read(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
-    """Append the rows of one line; returns whether a pattern matched."""
-    for pattern, handle in _PATTERNS.get(line.message.partition(" ")[0], ()):
-        match = pattern.match(line.message)
-        if match:
-            handle(controller, line, match, events)
-            return True
-    return False
 
 
 def _place(controller: ControllerLogState, name: str) -> int:
@@ -109,16 +97,8 @@ def _brokers(controller: ControllerLogState, line: Line, match: re.Match[str], e
 
 
 def _state(controller: ControllerLogState, line: Line, broker: int, state: str, events: EventBuilder) -> None:
-    append_row(
-        events,
-        "broker_state",
-        line,
-        replica_id=broker,
-        broker_epoch=controller.brokers.get(broker) if state == "started" else None,
-        detail=state,
-        committed=1,
-        controller_epoch=controller.epoch,
-    )
+    epoch = controller.brokers.get(broker) if state == "started" else None
+    _append(controller, line, "broker_state", events, -1, replica_id=broker, broker_epoch=epoch, detail=state)
 
 
 def _known_epochs(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -146,7 +126,7 @@ def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], 
     _state(controller, line, int(match[1]), "controlled_shutdown", events)
 
 
-_PATTERNS: dict[str, tuple[tuple[re.Pattern[str], _Handler], ...]] = {
+PATTERNS: ControllerPatterns = {
     "Changed": (
         (re.compile(r"Changed partition (\S+) from \w+ to OnlinePartition with state LeaderAndIsr(\(.*)"), _elected),
         (re.compile(r"Changed partition (\S+) state from \w+ to NewPartition with assigned replicas (.*)"), _assigned),
@@ -181,4 +161,3 @@ _PATTERNS: dict[str, tuple[tuple[re.Pattern[str], _Handler], ...]] = {
     "Starting": ((re.compile(r"Starting topic deletion for topics (\S+)$"), _deleted_topics),),
     "Shutting": ((re.compile(r"Shutting down broker (\d+)$"), _stopping),),
 }
-"""Patterns by first word of the message."""

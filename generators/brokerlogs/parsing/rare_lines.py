@@ -154,12 +154,12 @@ class RareLines:
         if kind == "LogManager" and read_move(self.broker, line):
             return True
         if kind in _BROKER_LOGGERS or kind.endswith("AlterPartitionManager"):
-            of_controller = kind == "state.change.logger" and zookeeper.read(self.controller, line, events)
+            of_controller = kind == "state.change.logger" and self.controller.read(zookeeper.PATTERNS, line, events)
             return of_controller or read_broker_line(self.broker, line, events)
         if kind in _ZOOKEEPER_LOGGERS:
-            return zookeeper.read(self.controller, line, events)
+            return self.controller.read(zookeeper.PATTERNS, line, events)
         if kind in _CONTROLLER_LOGGERS:
-            return controller_shapes.read(self.controller, line, events)
+            return self.controller.read(controller_shapes.PATTERNS, line, events)
         if kind == "QuorumController":
             return read_role(self.controller, line.message)
         return lifecycle.read(kind, line, events)
