@@ -9,7 +9,7 @@ from pipelines.replication.telemetry.coverage import coverage
 from pipelines.streaming.source.drain import closing_row
 from tests.properties.facts import RULES, differences, reconstruct
 from tests.unit.replication.bronze import BASE_MS, Source, controller, events_of
-from tests.unit.replication.watching import Watched
+from tests.unit.replication.watching import Watched, in_time
 
 
 def assert_read_the_same(*parts: list[dict]) -> None:
@@ -572,6 +572,21 @@ def test_a_hw_that_a_log_tells_later_contradicts_no_sample_before_it():
         log.event(ms, "hw", hw=9, replica_id=1, **led) if late else log.event(ms, "append", leader_leo=12, **led)
     rows = [row for source in (log, other, watcher) for row in source.rows]
     assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 50_000) * 1000) == early]
+                           for early in (True, False)))  # fmt: skip
+
+
+def test_a_log_that_is_read_anew_goes_on_where_it_tells_nothing_of_a_partition_yet():
+    """In two batches what was sampled then stood for itself: that incarnation had not told of the partition."""
+    log, again = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source(source_epoch=1)
+    log.append(10, 9).fetch(20, 2, 9, 9).fetch(20, 3, 9, 9).hw(20, 9)
+    other, watcher = Source("broker-2/replication.log"), Watched(1).leads(20_000, 0, 12, 12)
+    for ms in range(1000, 150_000, 1000):
+        for source in (again, other, watcher):
+            source.progress(ms)
+        if ms == 100_000:
+            again.append(ms, 12)
+    rows = [row for source in (log, again, other, watcher) for row in in_time(source)]
+    assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 90_000) * 1000) == early]
                            for early in (True, False)))  # fmt: skip
 
 

@@ -6,6 +6,8 @@ the log is silent nobody knows that, whatever a micro-batch has read further.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +20,7 @@ from pipelines.replication.rules import Rules
 from pipelines.replication.samples.layout import HELD_HWS
 from pipelines.replication.state.state import SAMPLED, State
 from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
+from pipelines.replication.telemetry.source import Source
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, HW_ROWS, IDLE, REPORT, SYNC_ROWS
 from schemas.levels import LEAN
 
@@ -160,13 +163,19 @@ def _logged_hws(state: State, lookup: StateTermLookup, rows: Records) -> I64:
 
 
 def _are_told(state: State, rows: Records, since: I64, until: I64) -> npt.NDArray[np.bool_]:
-    """By row whether a log of its leader goes on from `since` to `until` without a missing row."""
+    """By row whether a log of its leader goes on from `since` to `until` without a missing row, in any incarnation: one
+    that its reader began anew may tell of this partition much later."""
     lanes = _log_lanes(state, rows)
+    told_by: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    incarnations: dict[tuple[str, str], list[Source]] = defaultdict(list)
     series = np.flatnonzero(np.isin(state.series["lane"], lanes[lanes >= 0]))
-    names = [state.source_names.all[source] for source in state.series["source"][series].tolist()]
-    sources = list(zip(state.series["lane"][series].tolist(), map(state.sources.known.get, names), strict=True))
+    of_lane, of_source = (state.series[name][series].tolist() for name in ("lane", "source"))
+    for lane, source in zip(of_lane, of_source, strict=True):
+        told_by[lane].add(state.source_names.all[source][:2])
+    for name, known in state.sources.known.items() if len(series) else ():
+        incarnations[name[:2]].append(known)
     asked = zip(lanes.tolist(), since.tolist(), until.tolist(), strict=True)
     return np.array([
-        any(of == lane and source is not None and source.tells(a, b, b + CLOCK_JUMP_US) for of, source in sources)
+        any(log.tells(a, b, b + CLOCK_JUMP_US) for name in told_by[lane] for log in incarnations[name])
         for lane, a, b in asked
     ], dtype=np.bool_)  # fmt: skip
