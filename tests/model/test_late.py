@@ -101,6 +101,9 @@ FOUND = [
     pytest.param(DRAWN[2], View(3), 1648, id="a HW stored in an epoch that was announced only"),
     pytest.param(DRAWN[3], View(3), 1024, id="a log of before a snapshot was restored"),
     pytest.param(DRAWN[3], View(3), 1856, id="a log that alone shows that a snapshot was restored"),
+    pytest.param(DRAWN[3], View(0), 0, id="a HW stored after a restoration that is told later"),
+    pytest.param(DRAWN[3], View(0), 1280, id="a HW of before a restoration whose epoch was told later"),
+    pytest.param(DRAWN[3], View(0), 1728, id="a HW of before a restoration that an epoch of after comes up to"),
     pytest.param(DRAWN[2], View(2), 1584, id="a replica of which the leader knows no LEO has not fetched"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from generators.simulator.cluster import rules
@@ -41,17 +42,22 @@ class LeaderPartition:
 
     def _followers_of(self, registration: Registration, before: LeaderPartition | None) -> list[Follower]:
         """The followers' states at the start of a new epoch (Replica.resetReplicaState)."""
-        now = self.broker.clock.ms
+        now, by_messages = self.broker.clock.ms, self.broker.version.lag_by_messages
         made = []
         for id in self._others(registration):
             synced = id in registration.isr
             known = before.followers.get(id) if before else None
             if known is not None:
                 since = now if synced else 0
-                made.append(Follower(id, known.leo, self.log.leo, since, since, known.broker_epoch))
+                fetched = now if by_messages else since
+                made.append(Follower(id, known.leo, self.log.leo, fetched, since, known.broker_epoch))
             else:
-                made.append(Follower(id, caught_up=now if synced else 0))
+                made.append(replace(self._new_follower(id), caught_up=now if synced else 0))
         return made
+
+    def _new_follower(self, id: int) -> Follower:
+        """A follower that has not fetched; until 0.8 it counts as having done so as it is assigned (Replica)."""
+        return Follower(id, fetched=self.broker.clock.ms if self.broker.version.lag_by_messages else 0)
 
     def _others(self, registration: Registration) -> list[int]:
         return [r for r in registration.replicas if r != self.broker.id]
@@ -76,7 +82,7 @@ class LeaderPartition:
         (Partition.makeLeader)."""
         self._register(registration)
         self.proposal = None
-        self.followers = {id: self.followers.get(id) or Follower(id) for id in self._others(registration)}
+        self.followers = {id: self.followers.get(id) or self._new_follower(id) for id in self._others(registration)}
         self._emit("isr", detail="metadata", hw=self.replica.hw)
         self.attempt()
 
@@ -119,8 +125,8 @@ class LeaderPartition:
     def _is_caught_up(self, follower: Follower, now: int) -> bool:
         lag_max = self.broker.settings.lag_max_ms
         if self.broker.version.lag_by_messages:
-            within = rules.is_within(follower.leo, self.log.leo, self.broker.settings.lag_max_messages)
-            return within and now - follower.fetched <= lag_max
+            most = self.broker.settings.lag_max_messages
+            return rules.is_in_sync_by_messages(follower.leo, self.log.leo, most, now - follower.fetched, lag_max)
         return rules.is_caught_up(follower.leo, self.log.leo, follower.caught_up, now, lag_max)
 
     # appends

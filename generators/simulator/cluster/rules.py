@@ -54,9 +54,11 @@ def is_caught_up(leo: int, leader_leo: int, caught_up: int, now: int, lag_max: i
     return leo == leader_leo or now - caught_up <= lag_max
 
 
-def is_within(leo: int, leader_leo: int, lag_max_messages: int) -> bool:
-    """In sync by messages, the rule until Kafka 0.8: no more than `replica.lag.max.messages` behind."""
-    return leader_leo - leo <= lag_max_messages
+def is_in_sync_by_messages(leo: int, leader_leo: int, lag_max_messages: int, silent_ms: int, lag_max: int) -> bool:
+    """The rule until Kafka 0.8 (Partition.getOutOfSyncReplicas): at the leader's LEO; or no more than
+    `replica.lag.max.messages` behind it, and the last fetch no longer ago than `lag_max`."""
+    within = leo < 0 or leader_leo - leo <= lag_max_messages
+    return within and (leo >= leader_leo or silent_ms <= lag_max)
 
 
 def may_join(leo: int, high_watermark: int, epoch_start: int) -> bool:

@@ -48,9 +48,10 @@ class Staleness:
                 ended.append(Stretch(id, since, now))
         self._leader_leo, self._looked = leader_partition.log.leo, now
         for follower in leader_partition.followers.values():
-            known = self._followers.setdefault(follower.id, _Known(follower.leo, follower.caught_up))
-            known.leo, known.caught_up = follower.leo, follower.caught_up
-            if self._in_sync(follower.leo, follower.caught_up, now):
+            caught_up = follower.fetched if self._by_messages else follower.caught_up
+            known = self._followers.setdefault(follower.id, _Known(follower.leo, caught_up))
+            known.leo, known.caught_up = follower.leo, caught_up
+            if self._in_sync(follower.leo, caught_up, now):
                 if known.since is not None and known.since < now:
                     ended.append(Stretch(follower.id, known.since, now))
                 known.since = None
@@ -62,7 +63,7 @@ class Staleness:
         """Nothing has happened since the last look; followers that have not caught up in time fall out of sync."""
         for known in self._followers.values():
             due = max(known.caught_up + self._settings.lag_max_ms + 1, self._looked)
-            if known.since is None and known.leo != self._leader_leo and due < now and not self._by_messages:
+            if known.since is None and known.leo != self._leader_leo and due < now:
                 known.since = due
 
     def open(self) -> list[Stretch]:
@@ -71,5 +72,6 @@ class Staleness:
 
     def _in_sync(self, leo: int, caught_up: int, now: int) -> bool:
         if self._by_messages:
-            return leo < 0 or rules.is_within(leo, self._leader_leo, self._settings.lag_max_messages)
+            most = self._settings.lag_max_messages
+            return rules.is_in_sync_by_messages(leo, self._leader_leo, most, now - caught_up, self._settings.lag_max_ms)
         return rules.is_caught_up(leo, self._leader_leo, caught_up, now, self._settings.lag_max_ms)

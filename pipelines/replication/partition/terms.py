@@ -441,5 +441,16 @@ class Terms(Persisted):
         known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
         return replace(
             self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
-            pending_hws=[], lineage=self.lineage + 1, **known,
+            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, **known,
         )  # fmt: skip
+
+    def _take_hws_after(self, at: int, grace_us: int) -> list[PendingHw]:
+        """Removes the HWs that brokers came with after a time: they wait for the next terms of these epochs."""
+        pending = []
+        for term in self.terms:
+            stored_by = (term.stored_by or "").removeprefix(STORED_BY)
+            if term.stored_at > at and term.stored_hw is not None and stored_by.isdecimal():
+                due = term.stored_at + grace_us
+                pending.append(PendingHw(term.epoch, int(stored_by), term.stored_hw, True, due, None))
+                term.stored_hw, term.stored_by, term.stored_at = None, None, 0
+        return pending

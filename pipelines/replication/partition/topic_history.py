@@ -144,7 +144,9 @@ class TopicHistory(TopicState):
         begun = [t for t in before.terms.terms if t.start_ts is not None]
         if self.terms.newest_folded is not None:
             return
-        self.terms.base = (marks or [before.terms.base])[-1]
+        self.terms.base = replace((marks or [before.terms.base])[-1])
+        if self.terms.base.unreported_epoch is not None:
+            self.terms.base.unreported_epoch = -1  # whatever its number, it is no later one than any of these
         self.terms.folded_term = replace(begun[-1]) if begun else before.terms.folded_term
         if known != (self.terms.base, self.terms.folded_term):
             self.judge_again_at = self.decision_time()

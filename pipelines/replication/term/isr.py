@@ -14,7 +14,7 @@ from pipelines.replication.term.kafka_rules import is_under_min_isr
 from pipelines.replication.term.layout import FREEZE, IN_SYNC, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
 from pipelines.replication.term.metadata_lookup import compare_clocks, recorded_at, settle_config, state_of
 from pipelines.replication.term.replica_slots import in_set, isr_of, replicas_of
-from pipelines.replication.term.replica_sync import put_sync, renew_deadline, unassign
+from pipelines.replication.term.replica_sync import put_sync, renew_deadline, unassign, update_sync_state
 from schemas.levels import LEAN
 
 
@@ -143,7 +143,10 @@ def assign(term: Term, assigned: int, isr: int, now: int) -> None:
             continue
         if in_set(before, slot):
             unassign(term, slot, now)
-        elif replica.leo < 0 and not lacks_fetches(lane) and not by_messages:
+        elif by_messages:
+            replica.caught_up = now
+            update_sync_state(term, slot, now)
+        elif replica.leo < 0 and not lacks_fetches(lane):
             put_sync(term, slot, now, OUT_OF_SYNC)
     lane.assigned = assigned
     renew_deadline(term)

@@ -236,10 +236,12 @@ def is_same_incarnation(lane: Record, timeline: Timeline, now: int) -> bool:
 
 
 @kernel
-def has_started_since(lane: Record, timeline: Timeline, broker: int, since: int, now: int) -> bool:
-    """Whether another broker has started again since then, as far as the controller reported: its log may be
-    shorter."""
-    at = state_of(lane, timeline, broker, now)
+def has_started_since(lane: Record, settings: Record, timeline: Timeline, broker: int, since: int, now: int) -> bool:
+    """Whether another broker has started again since then, as far as the controller reported: its log may be shorter.
+
+    How far this clock is ahead is measured with the way of the metadata in it, so that it may be less by that.
+    """
+    at = state_of(lane, timeline, broker, now + min(settings.race_window, max(lane.clock_offset, 0)))
     if at < 0 or timeline.brokers[at].started == NULL:
         return False
     return bool(timeline.brokers[at].started + lane.clock_offset > since)

@@ -87,12 +87,12 @@ def renew_deadline(term: Term) -> None:
 @hot
 def next_deadline(term: Term, replica: Record, since: int) -> int:
     """When this replica's state changes next if it does not fetch: behind for more than half the lag, or the lag."""
-    lane = term.lane
-    if seldom(replica.sync == OUT_OF_SYNC or term.settings.lag_max_messages >= 0):
+    lane, by_messages = term.lane, term.settings.lag_max_messages >= 0
+    if seldom(replica.sync == OUT_OF_SYNC or (by_messages and not _may_be_stuck(term, replica))):
         return NEVER
     if seldom(replica.caught_up == NULL):
         return since if replica.leo >= 0 and not lacks_fetches(lane) else NEVER
-    patience = lane.lag_max // 2 if replica.sync == IN_SYNC else lane.lag_max
+    patience = lane.lag_max // 2 if replica.sync == IN_SYNC and not by_messages else lane.lag_max
     return int(max(lag_expires(replica.caught_up, patience), since))
 
 
@@ -139,13 +139,24 @@ def update_sync_state(term: Term, slot: int, now: int) -> None:
 
 @kernel
 def _update_by_messages(term: Term, slot: int, now: int) -> None:
-    """Until Kafka 0.8.2 what counts is how many messages a replica is behind."""
+    """Until Kafka 0.8.2 what counts is how many messages a replica is behind, and how long ago it fetched."""
     lane, replica = term.lane, replica_in(term, slot)
     known = lane.leader_leo != NULL and replica.leo >= 0
     behind = known and not is_within_messages(replica.leo, lane.leader_leo, term.settings.lag_max_messages)
-    state = OUT_OF_SYNC if behind else IN_SYNC
+    stuck = _may_be_stuck(term, replica) and not is_within_lag(replica.caught_up, now, lane.lag_max)
+    state = OUT_OF_SYNC if behind or stuck else IN_SYNC
     if state != replica.sync:
         put_sync(term, slot, now, state)
+    replica.due = next_deadline(term, replica, now)
+    renew_deadline(term)
+
+
+@kernel
+def _may_be_stuck(term: Term, replica: Record) -> bool:
+    """Whether a replica is behind a leader that tells its fetches (Partition.getOutOfSyncReplicas until 0.8.2)."""
+    lane = term.lane
+    is_behind = lane.leader_leo != NULL and replica.leo < lane.leader_leo
+    return bool(is_behind and replica.caught_up != NULL and not lacks_fetches(lane))
 
 
 @hot
@@ -189,9 +200,12 @@ def on_fetched(term: Term, slot: int, leo: int, leader_leo: int, now: int) -> No
         replica.passed = NULL
     elif leo >= replica.last_fetch_leader_leo and replica.last_fetch > 0:
         replica.passed = max(replica.passed, replica.last_fetch)
-    if leader_leo != NULL:
-        replica.caught_up = last_caught_up(
-            replica.caught_up, leo, leader_leo, replica.last_fetch_leader_leo, replica.last_fetch, now
+    if seldom(term.settings.lag_max_messages >= 0):
+        replica.caught_up = now  # Replica.logEndOffsetUpdateTimeMs: any fetch counts
+    elif leader_leo != NULL:
+        fetched = replica.last_fetch if replica.last_fetch == 0 or not lacks_fetches(term.lane) else now
+        replica.caught_up = last_caught_up(  # where fetches are not told, one may have come at any time until now
+            replica.caught_up, leo, leader_leo, replica.last_fetch_leader_leo, fetched, now
         )
         replica.last_fetch_leader_leo = max(leader_leo, replica.last_fetch_leader_leo)
     replica.last_fetch = now
@@ -238,17 +252,19 @@ def _reset_replica(term: Term, slot: int, led_before: bool, now: int) -> None:
     """What the leader knew of a follower stays only where it led in the epoch before, too."""
     lane, replica = term.lane, replica_in(term, slot)
     in_isr, has_fetches = in_set(lane.isr, slot), not lacks_fetches(lane)
+    by_messages = term.settings.lag_max_messages >= 0
     if led_before:
         replica.last_fetch_leader_leo = lane.leader_leo
         replica.last_fetch = now if in_isr else 0
     else:
         forget_replica(replica)
-    replica.caught_up = caught_up_at_term_start(in_isr, now, NULL) if has_fetches else NULL
+    counts_from_now = in_isr or (by_messages and in_set(lane.assigned, slot))
+    replica.caught_up = caught_up_at_term_start(counts_from_now, now, NULL) if has_fetches else NULL
     replica.due = NEVER
     if replica.id == lane.broker:
         replica.leo = lane.leader_leo
         return
-    if term.settings.lag_max_messages >= 0:
+    if by_messages:
         update_sync_state(term, slot, now)
         return
     at_end = replica.leo == lane.leader_leo

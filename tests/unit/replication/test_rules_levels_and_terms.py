@@ -159,6 +159,16 @@ def test_level_2_a_false_report_makes_nobody_out_of_sync():
     assert late(telemetry.progress(20_000)) == []
 
 
+def test_level_2_a_replica_that_started_just_before_its_fetch_contradicts_no_report():
+    """The leader is 2 s ahead of the controller, and seems to be so by 140 ms more, the way of the metadata."""
+    control = controller().broker_state(-9000, 2, "started", 2).broker_state(-8900, 2, "unfenced", 2)
+    control.election(0, 1, 0, isr=[1, 2], replicas=[1, 2], partition_epoch=0).broker_state(5000, 2, "started", 3)
+    telemetry = Source("broker-1/replication.log").at_level(2).leader(2140, 0, 0, 0, [1, 2], replicas=[1, 2])
+    telemetry.append(2300, 9).hw(2320, 9).replica_leo(7060, 2, 3).progress(60_000)
+    facts = replay(table(telemetry, control.progress(60_000)))
+    assert "disagree" not in values_of(facts.partition_hw, "agreement")
+
+
 def test_level_2_a_lower_leo_within_the_race_window_is_a_race():
     telemetry = led(level=2).append(10, 9).hw(20, 4).replica_leo(170, 2, 3)
     assert rows(telemetry) == [(20, "advance", 4, "only_witness")]
@@ -179,6 +189,12 @@ def test_level_2_claims_nothing_of_a_replica_of_which_nothing_was_reported():
     assert late(led(level=2).append(10, 9).progress(60_000)) == []
 
 
+def test_level_2_a_replica_that_has_what_its_leader_had_may_have_fetched_since():
+    """Broker 2 fetches at 38, unseen, when the log ends at 40 already, and at 40 as it ends at 44."""
+    telemetry = led(level=2, leo=38, hw=38).replica_leo(1, 2, 38).append(2000, 40).append(2600, 44).hw(3000, 40)
+    assert late(telemetry.append(3010, 46).replica_leo(3010, 2, 40).progress(60_000)) == [(13_001, 2)]
+
+
 def test_level_2_equality_counts_as_caught_up_until_the_next_append():
     telemetry = led(level=2).append(10, 9).replica_leo(20, 2, 9).append(30_000, 12).progress(60_000)
     assert late(telemetry) == [(40_001, 2)]
@@ -190,11 +206,11 @@ def test_level_2_a_report_equal_to_the_end_counts_as_caught_up_until_the_next_ap
 
 
 def test_level_2_a_change_of_the_leo_counts_as_a_fetch():
-    """At 4000 it stood where the log ended at its fetch before: caught up then, at 20."""
+    """At 4000 it stands where the log ended at its fetch before, and may have fetched at any time between."""
     telemetry = led(level=2).append(10, 9).replica_leo(20, 2, 5).append(30, 12).replica_leo(4000, 2, 9).progress(60_000)
     facts = replay(table(telemetry), LAG)
     (caught_up,) = values_of(facts.replica_sync, "last_caught_up_ts", state="out_of_sync")
-    assert since_base(caught_up) == 20
+    assert since_base(caught_up) == 4000
 
 
 def test_level_2_whom_a_leader_removes_under_min_isr_is_out_of_sync_until_it_is_added_again():

@@ -244,3 +244,54 @@ def test_a_broker_has_not_restarted_where_the_controller_goes_on(controller_says
     for ms in range(70_000, 260_000, 10_000):
         b.progress(ms)
     assert [row[0] for row in verdicts_in_batches((a, b, q), cut_every)] == classes
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_term_that_only_a_controller_tells_is_one_of_which_nothing_is_known(is_told):
+    """Broker 2 may have committed in epoch 2 what broker 3, elected cleanly in epoch 3, has lost since."""
+    a, b, c, q = broker(1), broker(2), broker(3), controller()
+    for k in (1, 2, 3):
+        q.broker_state(-9000, k, "started", k).broker_state(-8900, k, "unfenced", k)
+    elected = {"replicas": [1, 2, 3], "unclean": False, "committed": True}
+    q.config(-8000, topic="clicks", min_isr=1).election(-10, 1, 1, isr=[1, 2, 3], partition_epoch=1, **elected)
+    a.leader(0, 1, 0, 0, [1, 2, 3])
+    b.follower(1, 1, 0, 0, of=1)
+    c.follower(1, 1, 0, 0, of=1)
+    reported(a.append(10, 100).fetch(20, 2, 100).fetch(21, 3, 100), 21, 100, 0)
+    if is_told:
+        q.election(5000, 2, 2, isr=[2, 3], partition_epoch=2, **elected)
+    q.election(9990, 3, 2 + is_told, isr=[3], partition_epoch=2 + is_told, **elected)
+    c.leader(10_000, 2 + is_told, 100, 90, [3], partition_epoch=2 + is_told)
+    a.follower(10_010, 2 + is_told, 100, 100, of=3)
+    facts = replay(table(*(source.progress(90_000) for source in (a, b, c, q))), Rules())
+    found = [(r["leader_epoch"], r["class"], r["proof"]) for r in last_rows(facts.hw_regressions, "regression_id")]
+    not_known = [(epoch, "loss_not_excluded", "unproven") for epoch in (2, 3)]
+    assert found == (not_known if is_told else [(2, "stale_leader_hw", "proven")])
+
+
+def fallen(hws, then, level):
+    """Rows of a partition whose follower reports these HWs, and tells what `then` adds."""
+    a, b = broker(1, level), broker(2, level)
+    a.leader(0, 0, 300, 300, [1, 2])
+    b.follower(1, 0, 300, 300, of=1)
+    for k, (before, hw) in enumerate(hws):
+        b.event(1000 * k + 1000, "hw", replica_id=2, leader_id=1, leader_epoch=0, hw=hw, hw_before=before)
+    facts = replay(table(a, *(source.progress(90_000) for source in (a, b, *then(b)))), Rules())
+    return [(r["class"], r["hw_before"], r["hw_after"]) for r in facts.hw_regressions.to_pylist()]
+
+
+def starts_again(source):
+    source.follower(9000, 0, 300, 100, of=1)
+    return []
+
+
+def prints_it_in_another_file(source):
+    other = Source("broker-2/server.log").at_level(0)
+    return [other.event(2000, "hw", replica_id=2, leader_id=1, leader_epoch=0, hw=100, hw_before=300)]
+
+
+@pytest.mark.parametrize("level", [3, 2, 0])
+@pytest.mark.parametrize("then", [starts_again, prints_it_in_another_file])
+def test_a_hw_that_falls_is_told_once(then, level):
+    (found, *more) = fallen([(299, 300), (300, 100)], then, level)
+    assert (found[1:], more) == ((300, 100), [])

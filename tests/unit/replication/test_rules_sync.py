@@ -132,6 +132,15 @@ def test_by_messages_a_replica_is_out_of_sync_when_more_than_that_many_behind():
     assert [s[:2] for s in found] == [(20, "out_of_sync"), (30, "in_sync")]
 
 
+def test_by_messages_a_replica_behind_that_does_not_fetch_for_the_lag_is_out_of_sync_too():
+    by_four, behind = Rules(lag_max_messages=4, lag_max_ms=10_000), led().append(10, 5).fetch(20, 2, 5).append(30, 6)
+    assert states(behind.progress(20_000), by_four) == [(10_021, "out_of_sync", "silent", 20)]
+    fetching = led().append(10, 5).fetch(20, 2, 3).fetch(9_000, 2, 3).progress(19_001).progress(20_000)
+    assert states(fetching, by_four) == [(19_001, "out_of_sync", "silent", 9_000)]
+    never, at_its_end = led().append(10, 5).progress(20_000), led().append(10, 5).fetch(20, 2, 5).progress(20_000)
+    assert (states(never, by_four), states(at_its_end, by_four)) == ([(10_001, "out_of_sync", "no_state", 0)], [])
+
+
 def test_out_of_sync_is_published_of_replicas_outside_the_isr_too():
     telemetry = led(isr=[1], replicas=[1, 2], leo=5).fetch(10, 2, 5).append(20, 6).progress(20_000)
     facts = replay(table(telemetry), LAG)
@@ -149,7 +158,8 @@ def test_by_messages_a_new_term_begins_with_replicas_it_has_not_seen_in_sync():
     telemetry = led(isr=[1, 2], leo=9).fetch(5, 2, 3).fetch(6, 3, 9)
     telemetry.follower(10, 1, 9, 3, 2).leader(20, 2, 9, 3, [1, 2], replicas=[1, 2, 3]).fetch(30, 3, 2).progress(50_000)
     by_four = Rules(lag_max_messages=4)
-    assert [s[:2] for s in states(telemetry, by_four)] == [(5, "out_of_sync"), (20, "in_sync")]
+    found = [s[:2] for s in states(telemetry, by_four)]
+    assert found == [(5, "out_of_sync"), (20, "in_sync"), (30_021, "out_of_sync")]
     assert [s[:2] for s in states(telemetry, by_four, replica=3)] == [(30, "out_of_sync")]
 
 

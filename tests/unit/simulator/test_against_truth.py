@@ -6,6 +6,7 @@ HWMARK_SEEDS=5000 pytest tests/unit/simulator/test_against_truth.py tries as man
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, note, settings
@@ -119,6 +120,38 @@ def test_level_2_finds_the_frozen_replicas_out_of_sync_and_no_other():
     true = [(row["replica_id"], row["from_ts"]) for row in truth["truth_out_of_sync"].to_pylist()]
     assert [row["replica_id"] for row in found] == [replica for replica, _ in true] == [3, 4]
     assert all(0 <= (row["ts"] - ts).total_seconds() <= 5 for row, (_, ts) in zip(found, true, strict=True))
+
+
+@pytest.mark.parametrize("seed", [5044, 5091])
+def test_at_level_2_a_power_failure_makes_no_report_of_a_leader_disagree_whose_clock_is_seconds_ahead(seed):
+    """What was not flushed is gone, so that the follower fetches from below a report that was true."""
+    run = again(run_of(seed, versions=RECENT), clock_skew_ms=5_000, fault=["12s power-off 1 for 300ms"])
+    events, rules, _ = simulated(run, level=2)
+    found = replay(events, rules).partition_hw.to_pylist()
+    assert [row for row in found if row["agreement"] == "disagree"] == []
+    assert len(found) > 10
+
+
+@pytest.mark.parametrize("seed", [5013, *seeds(4)])
+@pytest.mark.sampled(2)
+def test_at_level_0_an_isr_change_is_true_unless_one_before_it_was_not_told(seed):
+    """A leader that is frozen as it is elected prints no start: what its election changed is told with the next change,
+    and of a cause that is long past nothing is known."""
+    events, rules, truth = simulated(clocks_right(run_of(seed, versions=RECENT)), level=0)
+    found = [row for row in replay(events, rules).isr_changes.to_pylist() if row["witness"] != "controller_only"]
+    told = {_change_of(row): row for row in sorted(found, key=lambda row: row["revision"])}
+    true = {_change_of(row): row for row in truth["truth_isr"].to_pylist()}
+    for (*place, epoch), row in told.items():
+        last = max((e for *other, e in told if other == place and e < epoch), default=-1)
+        if any(other == place and last < e < epoch for *other, e in true):
+            continue
+        expected = true[*place, epoch]
+        assert row["cause"] in (expected["cause"], "unknown"), command(run_of(seed, versions=RECENT))
+        assert all(set(row[isr]) == set(expected[isr]) for isr in ("isr_before", "isr_after"))
+
+
+def _change_of(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["topic_id"], row["partition"], row["partition_epoch"]
 
 
 UNHEARD = {

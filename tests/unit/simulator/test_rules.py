@@ -74,9 +74,14 @@ def test_out_of_sync_by_time_is_strictly_longer_than_the_lag(leo: int, ago: int,
     assert rules.is_caught_up(leo, 5, caught_up=0, now=ago, lag_max=LAG) is in_sync
 
 
-@pytest.mark.parametrize(("leo", "in_sync"), [(6, True), (5, False)])
-def test_out_of_sync_by_messages_is_more_than_the_allowed_number_behind(leo: int, in_sync: bool) -> None:
-    assert rules.is_within(leo, 10, lag_max_messages=4) is in_sync
+@pytest.mark.parametrize(
+    ("leo", "silent_ms", "in_sync"),
+    [(6, LAG, True), (5, 0, False), (6, LAG + 1, False), (10, LAG + 1, True), (-1, LAG, True), (-1, LAG + 1, False)],
+)
+def test_out_of_sync_by_messages_is_more_than_the_allowed_number_behind_or_no_fetch_for_the_lag(
+    leo: int, silent_ms: int, in_sync: bool
+) -> None:
+    assert rules.is_in_sync_by_messages(leo, 10, 4, silent_ms, LAG) is in_sync
 
 
 @pytest.mark.parametrize(
