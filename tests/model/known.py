@@ -214,7 +214,7 @@ KEPT = [
     Kept(
         "lives that nobody told (f)",
         TWO._replace(terms=2),
-        _numbers("002121100110001"),
+        _numbers("010100201210001"),
         View(3, "none", starts=False),
     ),
     Kept(

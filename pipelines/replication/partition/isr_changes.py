@@ -107,6 +107,11 @@ class IsrHistory(Persisted):
         return {replica for commit in self.commits for replica in commit.isr}
 
     @property
+    def leader_epochs(self) -> set[int | None]:
+        """Every leader epoch under which an ISR is known."""
+        return {commit.leader_epoch for commit in self.commits}
+
+    @property
     def begins(self) -> int:
         """The time of the first ISR known, 0 where there is none."""
         return self.commits[0].ts if self.commits else 0

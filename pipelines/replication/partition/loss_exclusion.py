@@ -37,12 +37,14 @@ def missing_to_exclude_loss(
     if term.across_seam:
         return [f"the order of this start of broker {term.broker_id} and of its rows of other source epochs or files"]
     bounds = [before.bound, before.offset if before.exact else None]
-    if _may_have_led_before(terms, term, isr, as_of, lookup):
+    untold = _is_behind_untold_epoch(terms, term, isr)
+    if untold or _may_have_led_before(terms, term, isr, as_of, lookup):
         bounds = []
     if term.known_start is not None and any(bound is not None and term.known_start >= bound for bound in bounds):
         return []
     resumed = term.ordinal > 0
     missing = [] if resumed else _missing_of_election(term, isr)
+    missing += ["the ISR before the election"] if untold and term.unclean is None and not missing else []
     missing += _missing_of_log(terms, term, isr, as_of, lookup)
     missing += wrong_clocks(terms, {term.broker_id})
     missing += _missing_of_answers(terms, term, isr, lookup)
@@ -50,6 +52,16 @@ def missing_to_exclude_loss(
         return []
     start = [] if term.known_start is not None else ["start offset"]
     return [*start, "an upper bound of the HW before", *missing]
+
+
+def _is_behind_untold_epoch(terms: Terms, term: Term, isr: IsrHistory) -> bool:
+    """Whether nobody told of a leader epoch since the last start before this term: who led in it, what it committed and
+    from which ISR the next leader was elected is not known."""
+    begun = [t.epoch for t in terms.before(term) if t.start_ts is not None]
+    if not begun or term.ordinal > 0 or term.sampled:
+        return False
+    told = {t.epoch for t in terms.before(term)} | isr.leader_epochs | {terms.leaderless}
+    return not told.issuperset(range(begun[-1] + 1, term.epoch))
 
 
 def _may_have_led_before(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> bool:

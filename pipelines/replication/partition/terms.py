@@ -231,6 +231,8 @@ class Terms(Persisted):
     # how often leader epochs began again below, and after how many times the folded term was led
     lineage: int = 0
     folded_lineage: int = 0
+    # the last leader epoch in which a broker was told that nobody leads
+    leaderless: int = -1
 
     def begin(self, event: PartitionEvent, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one that an election has announced."""
@@ -441,7 +443,7 @@ class Terms(Persisted):
         known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
         return replace(
             self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
-            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, **known,
+            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, leaderless=-1, **known,
         )  # fmt: skip
 
     def _take_hws_after(self, at: int, grace_us: int) -> list[PendingHw]:

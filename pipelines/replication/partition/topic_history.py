@@ -211,6 +211,8 @@ class TopicHistory(TopicState):
         self._compare_with_own_hw(event, lookup)
         last_term = self._attribute_stored_hw(event, lookup)
         epoch = event.leader_epoch if event.leader_epoch is not None else self.registration.leader_epoch or 0
+        if event.leader_id == -1:
+            self.terms.leaderless = max(self.terms.leaderless, epoch)
         if position is not None and position.epoch == epoch:
             self.terms.restarted[event.broker_id] = event.ts
         self.terms.positions[event.broker_id] = _position(event, epoch, last_term, led=False)

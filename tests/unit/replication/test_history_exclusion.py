@@ -99,7 +99,8 @@ def test_a_clean_election_of_a_member_of_the_last_committed_isr_is_safe():
 @pytest.mark.parametrize(("elected", "missing"), [(1, None), (2, ["broker 2 in the ISR before the election"])])
 def test_after_an_isr_without_members_those_of_the_last_one_with_some_are_eligible(elected, missing):
     """KIP-966: the last one in sync leaves the ISR as it stops, and nothing was committed since."""
-    events = [START, isr(1000, 1, (1,), 1), isr(2000, 1, (), 2), leader(5000, elected, 2, 50, 50, (elected,))]
+    nobody = election(2000, -1, 1, isr=(), partition_epoch=2, committed=True)
+    events = [START, isr(1000, 1, (1,), 1), nobody, leader(5000, elected, 2, 50, 50, (elected,), partition_epoch=3)]
     fetched = {(1, 0): summary(level=0, fetchers=frozenset({2}))}
     assert verdicts(events, fetched) == (not_excluded(*missing) if missing else [])
 
@@ -342,7 +343,7 @@ def test_a_start_before_the_partition_was_created_is_none_of_a_member(epoch, off
     """Where the lake begins later, it may have lost what it had."""
     first = leader(20_000, 1, epoch, offset, 0, (1, 2), replicas=(1, 2))
     states = [(11_000, "started", 2), (12_000, "unfenced", 2)]
-    events = [first, leader(25_000, 2, 4, 50, 50, (2,))]
+    events = [first, leader(25_000, 2, epoch + 1, 50, 50, (2,))]
     assert len(verdicts(events, {(1, 20_000): summary(level=0)}, {2: states})) == found
 
 
@@ -353,3 +354,17 @@ def test_records_that_differ_since_a_loss_inside_an_epoch_do_so_for_ever():
     events += [leader(5000 + 1000 * e, 1 + e % 2, e, 20, 20, (1, 2)) for e in range(1, 14)]
     rows = regressions(events, FakeLookup(terms))
     assert [r["leader_epoch"] for r in rows if r["class"] == "loss_not_excluded"] == list(range(1, 14))
+
+
+@pytest.mark.parametrize("how", ["untold", "nobody led", "a controller tells it", "clean"])
+def test_a_start_behind_a_leader_epoch_that_nobody_told_is_bounded_by_nothing(how):
+    """Who led in epoch 1 may have committed more than broker 2 has, and put it out of the ISR before it was elected."""
+    whole = {(1, 0): summary(300, leader_leo=300, fetchers=frozenset({2}))}
+    between = {
+        "nobody led": [follower(4000, 2, 1, 300, 300, of=-1)],
+        "a controller tells it": [election(4000, -1, 1, isr=(1, 2), partition_epoch=1, committed=True)],
+    }
+    begins = leader(5000, 2, 2, 300, 290, (2,), partition_epoch=2, unclean=False if how == "clean" else None)
+    events = [START, *between.get(how, []), begins, follower(5001, 1, 2, 300, 300, 2)]
+    found = [(cls, severity) for cls, severity, _ in verdicts(events, whole)]
+    assert found == [("loss_not_excluded", "warning") if how == "untold" else ("stale_leader_hw", "info")]
