@@ -54,7 +54,7 @@ TAKEN_BACK = [
     ("an unclean start whose winner's past is not known", Terms, "least_start_since", _since_the_last_known),
     ("a cut of what a later leader committed", truncations, "_committed_since", _own_term_only),
     ("a resumption that is the first start told", loss_exclusion, "_may_have_led_before", lambda *_: False),
-    ("a leader alone that a follower of level 0 holds back", stored_high_watermarks, "_was_gone", lambda *_: True),
+    ("a leader alone that a follower of level 0 holds back", stored_high_watermarks, "_is_away", lambda *_: True),
     ("HWs that nobody printed where min ISR is not told", loss, "_certain_hw", lambda _, summary: summary.hmax),
     ("a cut of what a leader committed of which nothing is told", truncations, "pairwise", lambda _: ()),
     ("leader epochs that go back", Terms, "goes_back", lambda *_: False),

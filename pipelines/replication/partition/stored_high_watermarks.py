@@ -201,7 +201,22 @@ def sole_isr_member(
     gone = (ts - (detail == "fenced") * SESSION_US for ts, detail, *_ in states if detail in GONE and ts >= since)
     until = max(min(gone, default=after), since + lookup.race_window_us)
     others = (set(replicas) | set(terms.positions) | isr.members) - {term.broker_id}
-    return all(_was_gone(broker, since, until, lookup) for broker in others)
+    return all(_is_away(broker, terms.positions.get(broker), (since, until, as_of), lookup) for broker in others)
+
+
+def _is_away(broker_id: int, position: BrokerPosition | None, times: tuple[int, int, int], lookup: TermLookup) -> bool:
+    """Whether a broker cannot have fetched in these times (since, until, as of): the controller had it out, and
+    its own log does not go on in one life. An active controller that was frozen fences brokers as it wakes, which
+    is never committed."""
+    since, until, as_of = times
+    if not _was_gone(broker_id, since, until, lookup):
+        return False
+    if position is None or not position.source_id:
+        return True
+    again = [ts for ts, detail, *_ in lookup.broker_states(broker_id, as_of) if detail == "started" and ts > since]
+    if again or lookup.started_between(broker_id, since, as_of):
+        return True
+    return not lookup.told_through({(position.source_id, position.source_epoch)}, since, until)
 
 
 def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> bool:

@@ -295,3 +295,23 @@ def prints_it_in_another_file(source):
 def test_a_hw_that_falls_is_told_once(then, level):
     (found, *more) = fallen([(299, 300), (300, 100)], then, level)
     assert (found[1:], more) == ((300, 100), [])
+
+
+@pytest.mark.parametrize("goes_on", [True, False])
+def test_a_fence_by_a_controller_that_was_frozen_makes_no_leader_alone_whose_follower_goes_on(goes_on):
+    """What 9 prints as it wakes, deposed by 8, is never committed: 2 fetches on, and holds the HW at 250 of 300."""
+    a, b, woken = broker(1, 0), broker(2, 0), controller()
+    active = Source("controller-8/controller.log", level=0)
+    for k in (1, 2):
+        woken.broker_state(-9000, k, "started", k).broker_state(-8000, k, "unfenced", k)
+    woken.config(-7000, topic="clicks", min_isr=1).broker_state(30_000, 2, "fenced", 2)
+    a.leader(0, 0, 200, 200, [1, 2], replicas=[1, 2], partition_epoch=1)
+    b.follower(1, 0, 200, 200, of=1)
+    a.proposed(60_000, [1], "shrink").isr(60_010, [1], 2, leader_epoch=0)
+    for ms in range(30_000, 81_000, 1_000) if goes_on else ():
+        b.progress(ms)
+    active.broker_state(80_000, 1, "fenced", 1).broker_state(90_000, 1, "started", 11)
+    b.leader(81_000, 1, 250, 250, [2], replicas=[1, 2], partition_epoch=3, unclean=True)
+    a.follower(90_500, 1, 300, 250, of=2).truncate(90_510, 250)
+    found = losses(*(source.progress(200_000) for source in (a, b, woken, active)))
+    assert found == ([] if goes_on else [("unclean_loss", "critical", 250, 300)])
