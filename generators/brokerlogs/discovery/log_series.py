@@ -64,8 +64,8 @@ class Series:
     excluded: frozenset[str] = frozenset()
     zone: str = "UTC"
     others: tuple[Series, ...] = ()
-    _times: dict[tuple[Identity, int], float] = field(default_factory=dict, compare=False, repr=False)
-    """First times by key and time of the last writing."""
+    _times: dict[tuple[Identity, int], tuple[bool, float]] = field(default_factory=dict, compare=False, repr=False)
+    """First times by key and time of the last writing, and False for those that hold for one listing only."""
     listing: Listing = field(default_factory=Listing, compare=False, repr=False)
 
     def entries(self) -> list[Entry]:
@@ -75,9 +75,10 @@ class Series:
             for entry in sorted(series._listed(), key=lambda entry: not entry.live):
                 by_key.setdefault(entry.key, entry)
         rotated, live = ([entry for entry in by_key.values() if entry.live is is_live] for is_live in (False, True))
-        times = {(entry.key, entry.mtime_ns): self._times.get((entry.key, entry.mtime_ns)) for entry in by_key.values()}
+        there = {(entry.key, entry.mtime_ns) for entry in by_key.values()}
+        times = {key: time for key, time in self._times.items() if key in there and time[0]}
         self._times.clear()
-        self._times.update({key: time for key, time in times.items() if time is not None})
+        self._times.update(times)
         names = [rotated_name(plain_name(entry.path.name), self.live) for entry in rotated]
         order = oldest_first(names, lambda k: self._first_time(rotated[k]), lambda: self._last_time(rotated, live))
         numbers = [names[k].number if not names[k].date else -1 for k in order]
@@ -131,11 +132,9 @@ class Series:
 
     def _first_time(self, entry: Entry) -> float:
         key = entry.key, entry.mtime_ns
-        if (time := self._times.get(key)) is None:
-            time = _first_time(entry, ZoneInfo(self.zone))
-            if is_settled(entry.mtime_ns):
-                self._times[key] = time
-        return time
+        if key not in self._times:
+            self._times[key] = is_settled(entry.mtime_ns), _first_time(entry, ZoneInfo(self.zone))
+        return self._times[key][1]
 
     def _listed(self) -> list[Entry]:
         there = [name for name in os.listdir(self.folder) if name not in self.excluded]

@@ -115,6 +115,8 @@ class UnknownLines:
             file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
         known, first = 0, last_message(digests)
         file.last_line = lines[bounds[first] : bounds[first + 1]]
+        if runs and again[: runs[0].begin].all():  # told one by one
+            runs.insert(0, Run(0, runs[0].begin, Stretch(), 0))
         if runs or file.older:
             lines, known = self._between(file, lines, digests, bounds, runs)
         else:

@@ -148,6 +148,10 @@ def _excerpt(one: Directory) -> None:
             id="a mirror has the log as it was before two rotated files, and the live file has no time",
         ),
         pytest.param(
+            [_write(7), Directory.copy_live, _last(5), Directory.mirror, _write(3), _last(9)],
+            id="last lines begin with a line with which older ones end, and go on with lines told before those",
+        ),
+        pytest.param(
             [
                 *(_number_upwards_on_a_coarse_clock, _write(4), _copy, _write(4), Directory.mirror, _delete),
                 *(_poll(1 << 20, 1000), _rotate, _write(4)),
