@@ -31,6 +31,8 @@ MOST_OPENED = 20_000
 """Files that one poll may open: an endless one fails, and does not hang."""
 MOST_READERS = 100
 T0 = 1_700_000_000_000
+COARSE_S = T0 // 1000 + 1000
+"""The beginning of a coarse clock: later than all lines, earlier than now."""
 MEANWHILE = [
     ("write",),
     ("move",),
@@ -128,13 +130,13 @@ class Directory(RuleBasedStateMachine):
         self._set_times()
 
     def _time_ns(self) -> int:
-        return int(self.now * 1e9) + (0 if self.is_coarse else time_ns())
+        return int(self.now * 1e9) + (COARSE_S * 1_000_000_000 if self.is_coarse else time_ns())
 
     def _set_times(self) -> None:
         """Files that were written have the time of a coarse clock."""
         for path in self._files() if self.is_coarse else ():
-            if path.stat().st_mtime > 1e9:
-                os.utime(path, (self.now // 2 * 2, self.now // 2 * 2))
+            if path.stat().st_mtime > 1.01 * COARSE_S:
+                os.utime(path, (COARSE_S + self.now // 2 * 2,) * 2)
 
     def _open(self, path: Path, *args, **kwargs) -> int:
         if self.meanwhile and self.meanwhile[0] == self.opened:
