@@ -146,14 +146,18 @@ def _risk(group: PartitionGroup, record: ClusterRecord) -> str:
 
 
 def unanswering(brokers: Sequence[int], record: ClusterRecord) -> str:
-    """`broker 3 does not answer since …`, with the word for it where that is the same of all."""
+    """`broker 3 does not answer since …`, with the word for it where that is the same of all.
+
+    Of several times it names the first, and says so.
+    """
     states = {record.unheard[broker].state for broker in brokers}
-    since = min((one.since for b in brokers if (one := record.unheard[b]).since), default=None)
+    times = sorted({one.since for broker in brokers if (one := record.unheard[broker]).since})
+    first = ", the first" if len(times) > 1 else ""
     verb = {"down": "is down", "not_reached": "is not reached from here", LATE: "has not answered"}.get(
         next(iter(states)) if len(states) == 1 else "", "does not answer"
     )
     verb = verb if len(brokers) == 1 else verb.replace("is ", "are ").replace("does ", "do ").replace("has ", "have ")
-    return f"{words.brokers(brokers)} {verb} since {words.clock(since)}"
+    return f"{words.brokers(brokers)} {verb}{first} since {words.clock(times[0] if times else None)}"
 
 
 def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Judged) -> str:

@@ -316,6 +316,14 @@ def test_what_a_broker_leads_that_does_not_answer_is_unknown_and_what_it_follows
     ]
 
 
+@pytest.mark.parametrize(("later", "words"), [(5, "do not answer since"), (9, "do not answer, the first since")])
+def test_of_brokers_that_ceased_to_answer_one_after_another_the_time_is_said_to_be_the_first(later, words):
+    groups = (group(Condition.UNDER_REPLICATED, [2, 3], 2),)
+    out = {3: replace(DEAD[3], state="no_answer"), 2: Unheard("no_answer", at(later), "timed out")}
+    (sentence,) = part("present", replace(WATCHED, groups=groups, unheard=out))
+    assert sentence.startswith(f"AT RISK: brokers 2, 3 {words} 2026-09-01 12:00:05 UTC: ")
+
+
 def test_where_no_broker_answers_the_watcher_is_blamed_and_the_cluster_not_judged():
     out = {broker: Unheard("unknown", at(broker), CUT_OFF) for broker in (1, 2, 3)}
     for backlog in (None, Backlog(7, at(20))):
