@@ -30,6 +30,8 @@ log4j.logger.kafka.controller=TRACE, controllerAppender
 log4j.additivity.kafka.controller=false
 """
 """Lines that Kafka's own log4j.properties had beside those of 3.9, for the controller that ZooKeeper names."""
+UP_TO_2_5 = "log4j.logger.state.change.logger=TRACE, stateChangeAppender, hwmark\n"
+"""As in Kafka's own file up to 2.5: no other line shows that a broker left an ISR with its death."""
 
 
 def _version(kafka: str) -> Version:
@@ -38,7 +40,7 @@ def _version(kafka: str) -> Version:
     return Version(".".join(kafka.split(".")[:2]), bundle, bundle, DUMP_IN_CORE, log4j1=True)
 
 
-VERSIONS = {version.name: version for version in map(_version, ("2.8.2", "3.0.2", "3.6.2"))}
+VERSIONS = {version.name: version for version in map(_version, ("2.5.1", "2.8.2", "3.0.2", "3.6.2"))}
 PRINTS = VERSIONS["3.6"]
 """With the ZooKeeper of this version all transaction logs are printed: the tool of 2.8 fails at a node without data."""
 
@@ -98,7 +100,8 @@ class ZooKeeperCluster(Cluster):
         )
         for broker in self.brokers.values():
             logging = broker.folder / "log4j.properties"
-            logging.write_text(logging.read_text() + SHIPPED)
+            more = SHIPPED + UP_TO_2_5 if self.kafka.name == "2.5" else SHIPPED
+            logging.write_text(logging.read_text() + more)
 
     def _properties(self, broker: Broker, settings: Mapping[str, object]) -> str:
         properties: dict[str, object] = {

@@ -17,7 +17,8 @@ LOGGER = "SubscriptionState"
 _DETECTED = re.compile(
     r"Truncation detected for partition (\S+) at offset FetchPosition\{offset=(\d+), offsetEpoch=Optional\[(\d+)\], "
     r"currentLeader=LeaderAndEpoch\{leader=\S+ \(id: (\d+) rack: [^)]*\)\]?, epoch=(?:Optional\[)?(\d+)\]?\}\}"
-    r"(?:.*? diverge FetchPosition\{offset=(\d+), offsetEpoch=Optional\[(\d+)\]"
+    r"(?:.*?(?: diverge FetchPosition| broker is OffsetAndMetadata)\{offset=(\d+), "
+    r"(?:offsetEpoch=Optional\[|leaderEpoch=)(\d+)"
     r"|.*leaderEpoch=(\d+), endOffset=(\d+))"
 )
 

@@ -186,7 +186,7 @@ PATTERNS: ControllerPatterns = {
             _state("log_dir_offline"),
         ),
     ),
-    # the next six, and the first for "Removed", are of Kafka 3.0 to 3.5
+    # the next six, "Unregistered" and the first for "Removed" are of Kafka 3.0 to 3.5
     "Created": (
         (re.compile(r"Created topic (\S+) with topic ID (\S{22})"), _replayed_topic),
         (
@@ -211,6 +211,12 @@ PATTERNS: ControllerPatterns = {
     "Removed": (
         (re.compile(r"Removed topic (\S+) with ID (\S{22})"), _deleted_topic),
         (re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),
+    ),
+    "Unregistered": (
+        (
+            re.compile(r"Unregistered broker: UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"),
+            _state("unregistered"),
+        ),
     ),
     "The": ((re.compile(r"The broker has been unfenced"), _state("unfenced", own_report=True)),),
     "Fencing": (

@@ -1,6 +1,6 @@
 """Messages of the loggers with evidence that are known to add nothing to other lines.
 
-In the wording of Kafka's sources (3.9.1, 4.1.1 and 4.4.0), with `{}` for arguments. A message that is neither here nor
+In the wording of Kafka's sources (1.1 to 4.4), with `{}` for arguments. A message that is neither here nor
 matches a pattern may be evidence in a new wording.
 """
 
@@ -10,6 +10,11 @@ import re
 
 _PARTITION = """
 No checkpointed highwatermark is found for partition {}
+Lagging replicas are {}
+Replica {} received offset {}
+{} acks satisfied with acks = -1
+Leader does not have a local log
+Sent `AlterIsr` request to change state to {}
 Log loaded for partition {} with initial high watermark {}
 Future UnifiedLog already exists.
 Log already exists.
@@ -19,6 +24,8 @@ ISR update in-flight, {}
 Controller failed to update ISR to {}
 Failed to update ISR to {} since {}
 Failed to update ISR to {} due to invalid version. {}
+Failed to update ISR to {} because the version is invalid. {}
+Failed to alter partition to {} since there is a pending AlterPartition still inflight. {}
 Ignoring ISR from AlterIsr with {}
 Failed to enqueue ISR change state {}
 Current log directory {} is same as requested log dir {}
@@ -43,16 +50,22 @@ Transitioning {} partition(s) to local followers.
 Started fetchers as part of become-follower for {} partitions
 Stopped fetchers as part of become-follower for {} partitions
 Stopped fetchers as part of become-follower request from controller {}
+Stopped fetchers as part of become-leader request from controller {}
+Started fetcher to new leader as part of become-follower request from controller {}
+Truncated logs and checkpointed recovery boundaries for partition {} as part of become-follower request {}
 Stopped fetchers as part of controlled shutdown for {} partitions
 Stopped fetchers as part of LeaderAndIsr request {}
 Deleting {} partition(s).
 Unable to delete replica {} because {}
+Unable to delete stray replica {} because {}
 Expected partition {} with topic id {} to exist, but it was missing. Creating...
 Unable to bring up new local leader {} because it resides in an offline log directory.
 Unable to start fetching {}
 Skipped the become-leader state change for {} with topic id {} due to a storage error {}
 Skipped the become-leader state change with correlation id {}
 Skipped the become-leader state change after marking its partition as leader {}
+Skipped the become-leader state change for {} because this partition is already a local leader.
+Skipped the become-leader state change for {} due to disk error {}
 Skipped the become-follower state change after marking its partition as follower {}
 Skipped the become-follower state change with correlation id {}
 Skipped the adding-fetcher step of the become-follower state change {}
@@ -61,6 +74,7 @@ Applying metadata delta
 A ZooKeeper client exception has occurred
 While handling full LeaderAndIsr request from KRaft {}
 Topic ID in memory: {} does not match the topic ID for partition {}
+Topic Id in memory: {} does not match the topic Id for partition {}
 Updating log for {} to assign topic ID {}
 Updating PartitionFetchState for {} to remove log topic ID {}
 Handling {} request correlationId {}
@@ -68,22 +82,28 @@ Received {} request
 Received LeaderAndIsrRequest with correlation id {}
 Ignoring LeaderAndIsr request from {}
 Ignoring StopReplica request {}
+Handling stop replica {}
+Ignoring stop replica {}
+Finished handling stop replica {}
 Finished LeaderAndIsr request in {}
 Completed LeaderAndIsr request correlationId {}
 Error while processing LeaderAndIsr request {}
 Add {} partitions and deleted {} partitions from metadata cache
+Cached leader info {} for partition {} in response to UpdateMetadata request {}
+Deleted partition {} from metadata cache in response to UpdateMetadata request {}
 Changed partition {} state from {}
 Changed state of replica {} for partition {}
 Controller {} epoch {} failed to change state for partition {}
 Controller {} epoch {} initiated state change of replica {}
 Sending {} LeaderAndIsr request {}
 Sending LeaderAndIsr request to broker {}
-Sending UpdateMetadata request to brokers {}
+Sending UpdateMetadata request {}
 Sending StopReplica request {}
 Sent LeaderAndIsr request {}
 Failed to send LeaderAndIsr request {}
 Received response {}
 Received error {} in {}
+Received error in LeaderAndIsr response {}
 Mark replicas {} on broker {} as offline
 """
 _ALTER_PARTITION = """
@@ -104,6 +124,7 @@ _REPLICATION_CONTROL = """
 Node {} has altered ISR for {}-{}
 No stale brokers found.
 CreateTopics result(s): {}
+createTopics result(s): {}
 Validate-only CreateTopics result(s): {}
 Topic creation of {} partitions not allowed because quota is violated.
 Topic deletion of {} partitions not allowed because quota is violated.
@@ -115,6 +136,8 @@ DeleteTopics result(s): {}
 Deleting topic {} with ID {} and {} partitions
 Checked for a partition change quota on topic {} with ID {}
 Rejecting AlterPartition request {}
+Rejecting alterIsr request {}
+AlterIsr request from node {} for {}-{} completed the ongoing partition reassignment
 AlterPartition request from node {} for {}-{} completed the ongoing partition reassignment
 handleBroker{}: changing {}
 enterControlledShutdown[{}]: changing {}
@@ -125,6 +148,8 @@ processExpiredBrokerHeartbeat: controller event queue overloaded.
 Removing heartbeat tracker entry for {}
 Skipping unknown imbalanced topic {}
 Skipping unknown imbalanced partition {}
+Can't find the min isr config for topic: {}
+Can't find the replication factor for topic: {}
 Triggering unclean leader election for offline partition {}
 Cannot trigger unclean leader election for offline partition {}
 Unexpected createPartitions error for {}
@@ -140,6 +165,11 @@ Registering a new incarnation of broker {}
 Amending registration of broker {}
 Ignoring no-op registration change for {}
 Broker {} registered with version range {}
+Broker {} registered with feature {} that is unknown to the controller
+Added new fenced broker: {}
+Added new unfenced broker: {}
+Removed broker: {}
+Received an unclean shutdown request
 Replayed RegisterControllerRecord {}
 Replayed UnregisterControllerRecord{}
 """
@@ -167,14 +197,16 @@ Performing controller activation.
 """
 _FETCHER = """
 Handling errors in {} for partitions {}
-Failed to truncate {} at offset {}
+Failed to truncate {}
 Unexpected error occurred during truncation for {} at offset {}
 Truncate fully and reset fetch offset for partition {}
 Based on {} leader epoch, leader replied with {}
-Leader or replica is on protocol version where leader epoch is not considered in the OffsetsForLeaderEpoch response.
+Leader or {} is on protocol version where leader epoch is not considered in the OffsetsForLeaderEpoch response.
 """
 _LOG_LAYER = """
 Setting high watermark {}
+Deleting segments as part of log truncation: {}
+Corruption found in segment {}
 """
 _ZOOKEEPER_CONTROLLER = """
 Failed to update ISR {}
@@ -185,6 +217,7 @@ Beginning controlled shutdown.
 Skipping controlled shutdown because we are in state {}
 Attempted to enter pending controlled shutdown state, but we are already in that state.
 The controller has asked us to exit controlled shutdown.
+The controlled has asked us to exit controlled shutdown.
 Transitioning from {} to {}
 Sending broker registration {}
 Unable to register {}

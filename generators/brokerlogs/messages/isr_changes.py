@@ -144,7 +144,10 @@ ISR_CHANGES: dict[str, MessagePattern] = {
         _altered,
     ),
     "Submitting": (
-        re.compile(r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), leaderRecoveryState="),
+        re.compile(
+            r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), "
+            r"(?:leaderRecoveryState|zkVersion)="
+        ),
         _submitting,
     ),
     "Expanding": (re.compile(r"Expanding ISR from ([\d,]*) to ([\d,]+)"), _expanding),

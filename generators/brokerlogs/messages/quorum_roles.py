@@ -14,7 +14,10 @@ _STANDBY = re.compile(
     r"(?:Renouncing the leadership due to a metadata log event\. We were the leader at epoch \d+, but in|In) "
     r"the new epoch (\d+), the leader is (?:\d+|(\(none\)))"
 )
-_STARTING = re.compile(r"Creating new QuorumController |\S+: event \w.*\. Renouncing leadership and reverting to ")
+_STARTING = re.compile(
+    r"Creating new QuorumController |Renouncing the leadership at oldEpoch \d+ |"
+    r"\S+: (?:event \w|failed with unknown server exception ).*\. +(?:Renouncing leadership and r|R)everting to "
+)
 """A node that starts is not the active controller, nor is one that resigns because an event failed unexpectedly."""
 
 

@@ -46,6 +46,12 @@ def _below_hw(broker: BrokerLogState, line: Line, place: int, hw: int, events: E
         append_row(events, "follower", line, level=line.level, place=place, replica_id=line.broker, leo=hw, hw=hw)
 
 
+def _reset(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """A follower beyond the end of its leader's log cuts its own there, which the log layer prints as a rule."""
+    if line.log_layer_line < 0:
+        _truncate(broker, line, broker.partitions.place_of(match[1]), int(match[2]), events)
+
+
 def _truncated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     _truncate(broker, line, line.place, int(match[1]), events)
 
@@ -83,6 +89,10 @@ TRUNCATIONS: dict[str, MessagePattern] = {
             r"(\S+) to offset \d+ below high watermark (\d+)|\S+ to)"
         ),
         _truncating,
+    ),
+    "Reset": (
+        re.compile(r"Reset fetch offset for partition (\S+) from \d+ to current leader's latest offset (\d+)"),
+        _reset,
     ),
     "Log": (re.compile(r"Log loaded for partition (\S+) with initial high watermark (\d+)"), _loaded),
     "Truncate": (re.compile(r"Truncate and start at offset (\d+)"), _truncated),

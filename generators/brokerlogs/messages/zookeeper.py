@@ -16,6 +16,7 @@ from generators.brokerlogs.messages.controller_state import ControllerLogState, 
 _STATE = re.compile(r"\b(leader|leaderEpoch|zkVersion|partitionEpoch|leaderRecoveryState)=(-?\w+)")
 _ISR = re.compile(r"\bisr=List\(([\d, ]*)\)")
 _MEMBER = re.compile(r"BrokerState\(brokerId=(\d+)")
+_LISTS = re.compile(r"\b(isr|replicas)=\[?([\d, ]*?)\]?(?=, [a-zA-Z]|\))")
 _EPOCH = re.compile(r"(\d+) -> (\d+)")
 
 
@@ -48,6 +49,22 @@ def _assigned(controller: ControllerLogState, line: Line, match: re.Match[str], 
     controller.assigned[match[1]] = broker_ids(match[2])
 
 
+def _sent(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    """Append what a controller tells a broker once ZooKeeper has it, the same for each replica.
+
+    Up to Kafka 2.5 no other line shows that a replica left the ISR with its broker, or that nobody leads. The next
+    controller sends it anew.
+    """
+    fields, lists, place = dict(_STATE.findall(match[1])), dict(_LISTS.findall(match[1])), _place(controller, match[2])
+    epoch = int(fields["leaderEpoch"])
+    if place < 0 or controller.told_epochs.get(match[2], -1) >= epoch:
+        return
+    controller.told_epochs[match[2]] = epoch
+    about = {"leader_id": int(fields["leader"]), "leader_epoch": epoch, "partition_epoch": int(fields["zkVersion"])}
+    about |= {name: broker_ids(lists[name]) for name in ("isr", "replicas")}
+    _append(controller, line, "isr", events, place, detail="controller", **about)
+
+
 def _elected(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     fields, replicas = _leader_and_isr(match[2]), controller.assigned.pop(match[1], None)
     _append_change(controller, line, match[1], fields | {"replicas": replicas}, events)
@@ -70,6 +87,7 @@ def _append_change(
     controller: ControllerLogState, line: Line, name: str, fields: dict[str, Any], events: EventBuilder
 ) -> None:
     place = _place(controller, name)
+    controller.told_epochs[name] = fields["leader_epoch"]
     if place >= 0:
         _append(controller, line, "election", events, place, **fields)
         _append(controller, line, "isr", events, place, detail="controller", **(fields | {"unclean": None}))
@@ -138,6 +156,15 @@ PATTERNS: ControllerPatterns = {
                 r"LeaderEpoch:(\d+)(?:,ZkVersion:(\d+))?,ControllerEpoch:(\d+)\)"
             ),
             _removed,
+        ),
+    ),
+    "Sending": (
+        (
+            re.compile(
+                r"Sending become-\w+ LeaderAndIsr request (?:LeaderAndIsr)?PartitionState(\(.*\)) to broker \d+ for "
+                r"partition (\S+)$"
+            ),
+            _sent,
         ),
     ),
     "ISR": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from generators.brokerlogs.events.event_rows import UNKNOWN
 from generators.brokerlogs.scanning.arrays import Array, compiled
 from generators.brokerlogs.scanning.byte_text import begins, find, find_byte, integer, literal
 from generators.brokerlogs.scanning.line_record import (
@@ -22,7 +23,7 @@ from generators.brokerlogs.scanning.line_record import (
     UNIFIED,
 )
 from generators.brokerlogs.scanning.loggers import DIRECTORIES, FETCHER, LOG_LAYER, PARTITION, STATE
-from generators.brokerlogs.scanning.torn import T_ADVANCED, T_RECORDED, T_SKIPPED, torn, two_lines
+from generators.brokerlogs.scanning.torn import T_ADVANCED, T_ADVANCED_TO, T_RECORDED, T_SKIPPED, torn, two_lines
 
 _M_PARTITION = literal("[Partition ")
 _M_BROKER = literal(" broker=")
@@ -30,6 +31,7 @@ _M_RECORDED = literal("Recorded replica ")
 _M_LEO = literal(" log end offset (LEO) position ")
 _M_LOG_START = literal(" and log start offset ")
 _M_ADVANCED = literal("High watermark updated from (offset=")
+_M_ADVANCED_TO = literal("High watermark updated to (offset=")
 _M_TO = literal("to (offset=")
 _M_SKIPPED = literal("Skipping update high watermark")
 _M_LEOS = literal("All current LEOs are ")
@@ -43,6 +45,8 @@ _M_REPLICA_ID = literal("replicaId=")
 _M_LEADER_ID = literal("leaderId=")
 _M_RECEIVED = literal("Follower received high watermark ")
 _M_UPDATED = literal("updated replica high watermark to ")
+_M_SET = literal("Follower set replica high watermark for partition ")
+_M_SET_TO = literal(" to ")
 _M_FOR_PARTITION = literal(" for partition ")
 _M_FOLLOWER_HAS = literal("Follower has replica log end offset")
 _M_TRUNCATING = literal("Truncating partition ")
@@ -75,6 +79,9 @@ def _recorded(buf: Array, start: int, end: int, line: Any) -> int:
         return torn(buf, start, end, T_RECORDED)
     line.replica = value
     line.a, pos = integer(buf, pos + _M_LEO.size, end)
+    if 0 <= pos == end - 1 and buf[pos] == 46:  # up to Kafka 2.3 without the log start
+        line.b = UNKNOWN
+        return RECORDED
     if pos < 0 or not begins(buf, pos, end, _M_LOG_START):
         return torn(buf, start, end, T_RECORDED)
     line.b, pos = integer(buf, pos + _M_LOG_START.size, end)
@@ -89,6 +96,13 @@ def _advanced(buf: Array, start: int, end: int, line: Any) -> int:
         return torn(buf, start, end, T_ADVANCED)
     line.b, pos = integer(buf, pos, end)
     return ADVANCED if 0 <= pos < end else torn(buf, start, end, T_ADVANCED)
+
+
+@compiled
+def _advanced_to(buf: Array, start: int, end: int, line: Any) -> int:
+    """The same up to Kafka 2.3, which prints no HW of before."""
+    line.a, (line.b, pos) = UNKNOWN, integer(buf, start + _M_ADVANCED_TO.size, end)
+    return ADVANCED if 0 <= pos < end and buf[end - 1] == 41 else torn(buf, start, end, T_ADVANCED_TO)
 
 
 @compiled
@@ -122,6 +136,8 @@ def _of_partition(buf: Array, pos: int, end: int, line: Any) -> int:
         return _recorded(buf, pos, end, line)
     if begins(buf, pos, end, _M_ADVANCED):
         return _advanced(buf, pos, end, line)
+    if begins(buf, pos, end, _M_ADVANCED_TO):
+        return _advanced_to(buf, pos, end, line)
     if begins(buf, pos, end, _M_SKIPPED):
         return _skipped(buf, pos, end, line)
     if begins(buf, pos, end, _M_PROGRESS) or begins(buf, pos, end, _M_EXISTS):
@@ -152,30 +168,35 @@ def _of_state_change(buf: Array, pos: int, end: int, line: Any) -> tuple[int, in
 
 
 @compiled
-def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int]:
-    """(kind, start of the partition's name or -1) of a message of the replica fetcher."""
+def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int, int]:
+    """(kind, start, end of the partition's name or -1) of a message of the replica fetcher."""
     close = find_byte(buf, pos, end, 93)
     at = find(buf, pos, close, _M_REPLICA_ID)
     if at < 0:
-        return RARE, -1
+        return RARE, -1, -1
     line.broker, _ = integer(buf, at, close)
     at = find(buf, pos, close, _M_LEADER_ID)
     if at >= 0:
         line.replica, _ = integer(buf, at, close)
     pos = close + 2
     if begins(buf, pos, end, _M_TRUNCATING):
-        return TRUNCATING, -1
+        return TRUNCATING, -1, -1
     if begins(buf, pos, end, _M_FOLLOWER_HAS):
-        return NOTED, -1
+        return NOTED, -1, -1
+    if begins(buf, pos, end, _M_SET):  # up to Kafka 3.3
+        name = pos + _M_SET.size
+        to = find(buf, name, end, _M_SET_TO)
+        line.b, at = integer(buf, to, end) if to >= 0 else (UNKNOWN, -1)
+        return (FOLLOWER_HW, name, to - _M_SET_TO.size) if at == end else (BROKEN, -1, -1)
     if not begins(buf, pos, end, _M_RECEIVED):
-        return RARE, -1
+        return RARE, -1, -1
     line.a, at = integer(buf, pos + _M_RECEIVED.size, end)
     updated = find(buf, pos, end, _M_UPDATED)
     if updated < 0:
-        return NOTED if find(buf, pos, end, _M_NOT_UPDATED) >= 0 else RARE, -1
+        return NOTED if find(buf, pos, end, _M_NOT_UPDATED) >= 0 else RARE, -1, -1
     line.b, updated = integer(buf, updated, end)
     name = find(buf, updated, end, _M_FOR_PARTITION) if updated >= 0 else -1
-    return (FOLLOWER_HW, name) if 0 <= name < end else (BROKEN, -1)
+    return (FOLLOWER_HW, name, end) if 0 <= name < end else (BROKEN, -1, -1)
 
 
 @compiled
@@ -199,8 +220,7 @@ def classify(buf: Array, kind: int, end: int, line: Any) -> tuple[int, int, int]
     """(kind, start, end of the partition's name or -1) of the message of a line, by the class of its logger."""
     message = line.message
     if kind == FETCHER:
-        found, name = _of_fetcher(buf, message, end, line)
-        return found, name, end
+        return _of_fetcher(buf, message, end, line)
     if kind > PARTITION:
         close = find_byte(buf, message, end, 93) if message < end and buf[message] == 91 else message - 2
         if kind == STATE:

@@ -9,6 +9,7 @@ from generators.brokerlogs.scanning.line_record import BROKEN, RARE
 
 T_RECORDED = literal("Recorded replica \1 log end offset (LEO) position \1 and log start offset \1.")
 T_ADVANCED = literal("High watermark updated from (offset=\1, segment=[\1:\1]) to (offset=\1, segment=[\1:\1])")
+T_ADVANCED_TO = literal("High watermark updated to (offset=\1 segment=[\1:\1])")
 T_SKIPPED = literal(
     "Skipping update high watermark since new hw (offset=\1, segment=[\1:\1]) is not larger than old value. "
     "All current LEOs are "

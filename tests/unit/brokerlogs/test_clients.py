@@ -28,9 +28,10 @@ def detection(offset=120, epoch=0, leader_epoch=1, words=None, ms=9000, group="b
     [
         None,
         NO_POLICY.format("errorCode=0, ", "reset policy is set"),
+        "(the end offset from the broker is OffsetAndMetadata{offset=100, leaderEpoch=0, metadata=''}), but no reset",
         "(the end offset from the broker is EpochEndOffset{error=NONE, leaderEpoch=0, endOffset=100}), but no reset",
     ],
-    ids=["reset", "no policy", "before 2.7"],
+    ids=["reset", "no policy", "no policy since 2.7", "before 2.7"],
 )
 @pytest.mark.parametrize("leader", ["Optional[b2:9092 (id: 2 rack: null)]", "b2:9092 (id: 2 rack: a)"])
 def test_a_consumer_tells_up_to_where_it_had_read_and_where_the_leaders_log_ends_that_epoch(words, leader):

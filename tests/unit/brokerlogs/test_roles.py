@@ -26,6 +26,14 @@ FAILED = (
     "writeNoOpRecord: event failed with NotLeaderException (treated as NotControllerException) at epoch 4 in 406 "
     "microseconds. Renouncing leadership and reverting to the last committed offset 77. Exception message: x"
 )
+UP_TO_3_2 = (
+    "Renouncing the leadership at oldEpoch 4 due to a metadata log event. Reverting to last committed offset 77."
+)
+FAILED_UP_TO_3_5 = (
+    "registerBroker: failed with unknown server exception NullPointerException at epoch 4 in 406 us.  Renouncing "
+    "leadership and reverting to the last committed offset 77."
+)
+FAILED_UP_TO_3_2 = FAILED_UP_TO_3_5.replace("Renouncing leadership and reverting to the", "Reverting to")
 REFUSED = (
     "registerBroker: event failed with NotControllerException in 201 microseconds. Exception message: The active "
     "controller appears to be node 6."
@@ -60,6 +68,7 @@ def roles(*lines, parser=None):
         pytest.param([ACTIVE, STILL], False, 5, id="it stays the active controller"),
         pytest.param([ACTIVE, DEPOSED], True, 6, id="deposed by the metadata log"),
         pytest.param([ACTIVE, FAILED], True, None, id="deposed by an event that failed"),
+        *(pytest.param([ACTIVE, words], True, None) for words in (UP_TO_3_2, FAILED_UP_TO_3_5, FAILED_UP_TO_3_2)),
         pytest.param([ACTIVE, REFUSED], False, 4, id="a refused request deposes nobody"),
         pytest.param([ACTIVE, STARTING], True, None, id="started again"),
         pytest.param([FOLLOWING, NOBODY, ACTIVE], False, 4, id="elected"),

@@ -2,7 +2,18 @@
 
 import pytest
 
-from tests.unit.brokerlogs.log_lines import ALTER, CONTROLLER, ID, STATE, events, leader, line, partition, short
+from tests.unit.brokerlogs.log_lines import (
+    ALTER,
+    CONTROLLER,
+    FETCHER,
+    ID,
+    STATE,
+    events,
+    leader,
+    line,
+    partition,
+    short,
+)
 from tests.unit.brokerlogs.recorded import isr_changes, rows
 
 REGISTRATION = (
@@ -187,3 +198,63 @@ def test_kafka_3_9_brokers_and_controllers_print_the_same_isr_changes():
 def test_an_old_and_a_new_shape_of_the_hw_lines_are_one():
     under = "Not increasing HWM because partition is under min ISR(ISR=Set(1)"
     assert events(line(partition(under))) == events(line(partition(f"{under})"))) == []
+
+
+def test_leaders_up_to_kafka_2_3_print_fetches_without_log_starts_and_hws_without_the_one_before():
+    hw, fetch = (
+        "High watermark updated to (offset=107 segment=[0:9])",
+        "Recorded replica 2 log end offset (LEO) position 107.",
+    )
+    rows = events(leader(leo=100, hw=100), line(partition(hw), ms=5), line(partition(fetch), ms=5))
+    assert short(rows, "replica_id", "leo", "hw", "hw_before", "log_start")[1:] == [
+        ("fetch", 2, 107, None, None, None), ("hw", 1, None, 107, None, None),
+    ]  # fmt: skip
+    cut = events(leader(leo=100, hw=100), line(partition(hw[:-3]), ms=5))
+    assert [row["event_type"] for row in cut] == ["leader", "lost"]
+
+
+def test_followers_up_to_kafka_3_3_print_their_hw_at_each_fetch():
+    words = "[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] Follower set replica high watermark for partition {}"
+    (row,) = events(line(words.format("audit-log-3 to 55"), FETCHER))
+    assert (row["event_type"], row["topic"], row["partition"], row["replica_id"], row["hw"]) == (
+        "hw",
+        "audit-log",
+        3,
+        1,
+        55,
+    )
+    (row,) = events(line(words.format("audit-log-3"), FETCHER))
+    assert row["event_type"] == "lost"
+
+
+SENT = (
+    "[Controller id=1 epoch=3] Sending become-follower LeaderAndIsr request PartitionState(controllerEpoch=3, "
+    "leader={}, leaderEpoch={}, isr=2, zkVersion=7, replicas=1,2, isNew=false) to broker {} for partition orders-1"
+)
+SENT_2_4 = SENT.replace("PartitionState(", "LeaderAndIsrPartitionState(topicName='orders', partitionIndex=1, ").replace(
+    "isr=2, zkVersion=7, replicas=1,2,",
+    "isr=[2], zkVersion=7, replicas=[1, 2], addingReplicas=[], removingReplicas=[],",
+)
+
+
+@pytest.mark.parametrize("words", [SENT, SENT_2_4])
+def test_what_a_controller_up_to_kafka_2_5_sends_shows_who_left_an_isr_and_that_nobody_leads(words):
+    rows = events(*(line(words.format(*what), STATE) for what in ((2, 4, 1), (2, 4, 2), (-1, 5, 1))))
+    assert short(rows, "leader_id", "leader_epoch", "isr", "partition_epoch", "replicas", "controller_epoch") == [
+        ("isr", 2, 4, [2], 7, [1, 2], 3), ("isr", -1, 5, [2], 7, [1, 2], 3),
+    ]  # fmt: skip
+
+
+def test_what_a_controller_since_kafka_2_6_sends_was_told_before():
+    removed = (
+        "[Controller id=1 epoch=3] Partition orders-1 state changed to (Leader:2,ISR:2,LeaderEpoch:4,ZkVersion:7,"
+        "ControllerEpoch:3) after removing replica 1 from the ISR as part of transition to OfflineReplica"
+    )
+    rows = events(line(removed, STATE), line(SENT_2_4.format(2, 4, 2), STATE))
+    assert [row["event_type"] for row in rows] == ["election", "isr"]
+
+
+def test_a_follower_beyond_the_end_of_its_leaders_log_cuts_its_own_there():
+    words = "Reset fetch offset for partition orders-1 from 230 to current leader's latest offset 120"
+    (row,) = events(line(f"[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] {words}", FETCHER))
+    assert (row["event_type"], row["replica_id"], row["leo"]) == ("truncate", 1, 120)
