@@ -67,7 +67,7 @@ class ControllerLogState:
     epoch: int | None = None
     """Epoch of the active controller as the node knows it."""
     told_epochs: dict[str, int] = field(default_factory=dict)
-    """By partition the leader epoch that was told last (ZooKeeper); a reader that starts again begins without."""
+    """By partition the leader epoch that the controller told last (ZooKeeper)."""
     uncommitted: bool = False
     """Whether it is not known that the quorum committed the record being read; of the metadata log alone."""
 

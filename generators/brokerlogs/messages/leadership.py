@@ -84,7 +84,10 @@ def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
 
 
 def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    """A leader's start up to Kafka 2.5, which names no ISR, and no HW before 2.5."""
+    """A leader's start up to Kafka 2.5, which names no ISR.
+
+    The HW of 2.5 is not taken: it may be of a term in which the broker followed, and no start of a follower is printed.
+    """
     place = broker.partitions.place_of(match[1])
     if not broker.wanted(place):
         return
@@ -100,7 +103,6 @@ def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events
         level=line.level,
         place=place,
         leo=leo,
-        hw=_optional_int(match[4]),
         committed=1,
         **about,
     )
@@ -116,7 +118,7 @@ _TERM = (
 )
 BARE_START: MessagePattern = (
     re.compile(
-        r"(\S+-\d+) starts at [Ll]eader [Ee]poch (\d+) from offset (\d+)(?: with high watermark (\d+))?\. Previous"
+        r"(\S+-\d+) starts at [Ll]eader [Ee]poch (\d+) from offset (\d+)(?: with high watermark \d+)?\. Previous"
     ),
     _bare_start,
 )

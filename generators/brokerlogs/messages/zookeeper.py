@@ -52,17 +52,16 @@ def _assigned(controller: ControllerLogState, line: Line, match: re.Match[str], 
 def _sent(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     """Append what a controller tells a broker once ZooKeeper has it, the same for each replica.
 
-    Up to Kafka 2.5 no other line shows that a replica left the ISR with its broker, or that nobody leads. The next
-    controller sends it anew.
+    Up to Kafka 2.5 no other line shows that a replica left the ISR with its broker, or that nobody leads. What was so
+    before is sent, too: by a controller that begins, and to a broker that comes back.
     """
     fields, lists, place = dict(_STATE.findall(match[1])), dict(_LISTS.findall(match[1])), _place(controller, match[2])
     epoch = int(fields["leaderEpoch"])
-    if place < 0 or controller.told_epochs.get(match[2], -1) >= epoch:
-        return
-    controller.told_epochs[match[2]] = epoch
-    about = {"leader_id": int(fields["leader"]), "leader_epoch": epoch, "partition_epoch": int(fields["zkVersion"])}
-    about |= {name: broker_ids(lists[name]) for name in ("isr", "replicas")}
-    _append(controller, line, "isr", events, place, detail="controller", **about)
+    before, controller.told_epochs[match[2]] = controller.told_epochs.get(match[2], epoch), epoch
+    if place >= 0 and epoch > before:
+        about = {"leader_id": int(fields["leader"]), "leader_epoch": epoch, "partition_epoch": int(fields["zkVersion"])}
+        members = {name: broker_ids(lists[name]) for name in ("isr", "replicas")}
+        _append(controller, line, "isr", events, place, detail="controller", **about, **members)
 
 
 def _elected(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:

@@ -204,6 +204,7 @@ class RareLines:
             "changed": controller.changed,
             "role": [controller.active, controller.epoch],
             "assigned": controller.assigned,
+            "told_epochs": controller.told_epochs,
             "prints_followers": self.broker.prints_followers,
             **({"cuts": [*map(list, cuts)]} if any(cuts) else {}),
             "led": sorted(self.broker.led),
@@ -223,6 +224,7 @@ class RareLines:
         controller.changed = tuple(stored["changed"]) if stored["changed"] else None
         controller.active, controller.epoch = stored["role"]
         controller.assigned = stored.get("assigned", {})
+        controller.told_epochs = stored.get("told_epochs", {})
         self.broker.prints_followers = stored.get("prints_followers", False)
         self.broker.loaded_hws, self.broker.answers = map(dict, stored.get("cuts", ((), ())))
         self.broker.moving_to = dict(stored.get("moving_to", ()))

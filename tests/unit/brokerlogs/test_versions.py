@@ -239,10 +239,15 @@ SENT_2_4 = SENT.replace("PartitionState(", "LeaderAndIsrPartitionState(topicName
 
 @pytest.mark.parametrize("words", [SENT, SENT_2_4])
 def test_what_a_controller_up_to_kafka_2_5_sends_shows_who_left_an_isr_and_that_nobody_leads(words):
-    rows = events(*(line(words.format(*what), STATE) for what in ((2, 4, 1), (2, 4, 2), (-1, 5, 1))))
+    sent = ((1, 3, 1), (2, 4, 1), (2, 4, 2), (-1, 5, 1), (-1, 5, 2))
+    rows = events(*(line(words.format(*what), STATE) for what in sent))
     assert short(rows, "leader_id", "leader_epoch", "isr", "partition_epoch", "replicas", "controller_epoch") == [
         ("isr", 2, 4, [2], 7, [1, 2], 3), ("isr", -1, 5, [2], 7, [1, 2], 3),
     ]  # fmt: skip
+
+
+def test_what_a_controller_that_begins_sends_was_so_before():
+    assert events(line(SENT.format(2, 4, 1), STATE), line(SENT.format(2, 4, 2), STATE)) == []
 
 
 def test_what_a_controller_since_kafka_2_6_sends_was_told_before():
