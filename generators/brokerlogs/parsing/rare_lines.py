@@ -204,7 +204,7 @@ class RareLines:
             "changed": controller.changed,
             "role": [controller.active, controller.epoch],
             "assigned": controller.assigned,
-            "told_epochs": controller.told_epochs,
+            **({"told_epochs": controller.told_epochs} if controller.told_epochs else {}),
             "prints_followers": self.broker.prints_followers,
             **({"cuts": [*map(list, cuts)]} if any(cuts) else {}),
             "led": sorted(self.broker.led),

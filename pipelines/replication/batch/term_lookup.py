@@ -139,6 +139,8 @@ class StateTermLookup:
         if lane < 0 or term.summary is None:
             return None
         ended = self.state.ended_terms.get((lane, start))
+        if ended is None and self.running_lane(term) < 0:  # its leader tells of others alone
+            return None
         end = upto if ended is None else ended[0]
         next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
         until = min(upto, end if next_begins else end + 1)

@@ -43,6 +43,36 @@ OnlinePartition with state LeaderAndIsr(leader=2, leaderEpoch=3, isr=List(2), zk
 }
 
 
+STARTS = "INFO [Partition pay-0 broker={}] pay-0 starts at leader epoch {} from offset {} with high watermark {}. "
+LEADS = STARTS + "Previous leader epoch was {}. (kafka.cluster.Partition)"
+RISES = (
+    "DEBUG [Partition pay-0 broker={}] High watermark updated from (offset={}, segment=[0:0]) to (offset={}, "
+    "segment=[0:9]) (kafka.cluster.Partition)"
+)
+ELECTED = (
+    "TRACE [Controller id=2 epoch=1] Changed partition pay-0 from OfflinePartition to OnlinePartition with state "
+    "LeaderAndIsr(leader={}, leaderEpoch={}, isr=List({}), zkVersion={}) (state.change.logger)"
+)
+JOINS = "INFO [Partition pay-0 broker=1] ISR updated to [1,2,3] and zkVersion updated to [2] (kafka.cluster.Partition)"
+KAFKA_2_5 = {
+    "broker-3/replication.log": (
+        ("03:00:00,100", LEADS.format(3, 0, 0, 0, -1)), ("03:00:01,000", RISES.format(3, 0, 90)),
+        ("03:01:05,000", RISES.format(3, 90, 95)), ("03:02:00,300", LEADS.format(3, 2, 200, 200, 1)),
+        ("03:02:01,000", RISES.format(3, 200, 260)),
+        ("03:02:09,000", RISES.format(3, 260, 300)), ("03:04:09,000", RISES.format(3, 300, 310)),
+    ),
+    "broker-1/replication.log": (
+        ("03:01:00,200", LEADS.format(1, 1, 100, 90, 0)), ("03:01:01,000", RISES.format(1, 90, 200)),
+        ("03:01:30,000", JOINS),
+    ),
+    "broker-2/replication.log": (
+        ("03:00:00,000", ELECTED.format(3, 0, "3, 1, 2", 0)), ("03:01:00,000", ELECTED.format(1, 1, "1, 2", 1)),
+        ("03:02:00,200", ELECTED.format(3, 2, "3, 2", 3)),
+    ),
+}  # fmt: skip
+"""Broker 3 leads, is frozen, learns late that it is deposed, follows, which no line says, and leads again."""
+
+
 @pytest.mark.parametrize("case", ["30-zk282", "31-zk362"])
 def test_what_a_cluster_with_zookeeper_lost_is_told(case: str, tmp_path: Path) -> None:
     assert lost(facts_of(unpack(case, tmp_path))) == {"payouts-0": (100, 170)}
@@ -50,6 +80,12 @@ def test_what_a_cluster_with_zookeeper_lost_is_told(case: str, tmp_path: Path) -
 
 def test_a_loss_is_told_in_the_words_of_kafka_2_3(tmp_path: Path) -> None:
     assert lost(facts_of(write(tmp_path, KAFKA_2_3))) == {"pay-0": (100, 170)}
+
+
+def test_a_leader_of_kafka_2_5_that_leads_again_lost_nothing(tmp_path: Path) -> None:
+    """The HW of its second start, and those of its second term, are none of its first one."""
+    logs = {name: "".join(f"[2026-11-21 {at}] {text}\n" for at, text in lines) for name, lines in KAFKA_2_5.items()}
+    assert {row["severity"] for row in rows(facts_of(write(tmp_path, logs)))} <= {"info"}
 
 
 def test_a_leaderless_partition_is_told_in_the_words_of_kafka_3_0(tmp_path: Path) -> None:

@@ -1,0 +1,28 @@
+"""What is asked of a leader's own rows, by when its term began."""
+
+from types import SimpleNamespace
+
+from pipelines.replication.batch.term_lookup import StateTermLookup
+from pipelines.replication.partition.events import TermSummary
+from pipelines.replication.rules import Rules
+from pipelines.replication.term.layout import LEADING
+
+
+def rise(begun: int) -> tuple[int, int] | None:
+    """The HW after the end of a term that began at 100, of a leader whose rows are of a term that began at `begun`."""
+    lanes = {"state": [LEADING], "term_start": [begun]}
+    lookup = StateTermLookup(SimpleNamespace(ended_terms={}, lanes=lanes), Rules(), {}, None)
+    lookup._lanes[3] = 0
+    lookup._terms[3, 100, 200] = TermSummary()
+    lookup.__dict__["timeline"] = SimpleNamespace(rise=lambda *asked: (300, 600))
+    term = SimpleNamespace(broker_id=3, start_ts=100, summary=TermSummary(hmax=90), summary_at=200)
+    return lookup.rise(term, 1_000)
+
+
+def test_a_deposed_leader_that_goes_on_reporting_has_committed_more():
+    assert rise(begun=100) == (300, 600)
+
+
+def test_hws_of_a_later_term_of_a_deposed_leader_are_none_of_its_earlier_one():
+    """Up to Kafka 2.5 a start tells no HW, so that a leader's rows begin later than its term (seen on 2.5.1)."""
+    assert rise(begun=500) is None
