@@ -133,6 +133,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)
     )
     minutes, health, states = (tables.rows(name) for name in FROM_GOLD)
+    unjudged = before.sources.led
+    led = {c: min(at, unjudged.get(c, at)) for c, at in (unjudged | sources.led).items()}
     closed = _closed(sources)
     clocks = {
         cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
@@ -157,9 +159,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     def since(name: str, seconds: int) -> pa.Table:
         """The rows that a rule may not have seen, and those some time before, which say what they are the end of."""
         asking = [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
-        begins, led = starts(asking or before.clocks, seconds), sources.led if name == "leaderships" else {}
+        begins, of_late = starts(asking or before.clocks, seconds), led if name == "leaderships" else {}
         late = None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
-        since_each = {c: min(at, late or at, moment(led[c]) if c in led else at) for c, at in begins.items()}
+        since_each = {c: min(at, late or at, moment(of_late[c]) if c in of_late else at) for c, at in begins.items()}
         return tables.rows(name, {} if anew else since_each)
 
     of_brokers = in_microseconds(since("broker_states", history.bronze_s)).to_pylist()
@@ -209,6 +211,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
+    sources = replace(sources, led=led if {*FROM_GOLD} & tables.unread.keys() else {})
     after = replace(
         before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
     )  # fmt: skip

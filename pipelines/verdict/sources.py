@@ -77,7 +77,8 @@ class Progress:
     heard: Sequence[Heard] = ()
     """Of the last HEARD_S seconds, which `run` may not have read yet."""
     led: Mapping[str, int] = field(default_factory=dict)
-    """By cluster when the oldest change of a leader was that came with this version: a log may come days late."""
+    """By cluster when the oldest change of a leader was that came with this version: a log may come days late. What is
+    recorded is not judged yet."""
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:

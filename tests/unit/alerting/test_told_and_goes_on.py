@@ -136,13 +136,21 @@ def test_what_was_over_before_a_changed_setting_alone_is_history(lake, tmp_path,
     assert ("under_min_isr", "orders-7") not in fired
 
 
-def test_an_offline_that_comes_days_late_is_told(lake):
+@pytest.mark.parametrize("blind", [False, True], ids=["as all is judged", "while silver is made anew"])
+def test_an_offline_that_comes_days_late_is_told(lake, blind):
+    """What came late during an evaluation that could judge nothing was read by none."""
     health(lake, 2 * DAY)
     clock(lake, 2 * DAY)
     events(lake, progress(2 * DAY, number=9))
     assert evaluate(lake, now=at(2 * DAY)) == []
     back = elected(5000, 1, 2, 2)
     events(lake, elected(0, 1, 0, 0), elected(100, -1, 1, 1), back)
+    if blind:
+        written_by_a_job(lake)
+        Lake(lake).write_durably("_run/rebuild.json", json.dumps({"query_id": "q", "to": 5}).encode())
+        evaluate(lake, now=at(2 * DAY + 1))
+        evaluate(lake, now=at(2 * DAY + 2))
+        Lake(lake).files().delete_file("_run/rebuild.json")
     evaluate(lake, now=at(2 * DAY + 10))
     assert ("offline", "firing") in told(read_states(Lake(lake)))
 
