@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.incidents import ENDED, LOSSES, OPEN, Incident
-from pipelines.alerting.outbox import HANDLED, in_order
+from pipelines.alerting.outbox import HANDLED, NEVER, in_order
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import END, FORGOTTEN, LABELLED, RECORDING_ENDED, WITHDRAWN, AlertState
@@ -32,11 +33,14 @@ def incident_episodes(
     ordered = in_order(states)
     alerts = {state.alert_id: state for state in ordered}
     withdrawn = {(state.alert_id, state.written_at) for state in ordered if state.withdrawn}
-    found: dict[str, list[Incident]] = {}
+    losses, found = defaultdict[str, list[AlertState]](list), dict[str, list[Incident]]()
+    for state in ordered:
+        if state.rule in LOSSES:
+            losses[state.alert_id].append(state)
     for row in rows:
         if row.state == OPEN or row.incident_id in found:
             found.setdefault(row.incident_id, []).append(row)
-    each = [_episode(own, alerts, withdrawn, owners, now) for own in found.values()]
+    each = [_episode(own, alerts, losses, withdrawn, owners, now) for own in found.values()]
     # The end of what was wrong before what is wrong now, or the last message of a broker that is down would be an end.
     return sorted(each, key=lambda episode: (episode.last.firing, episode.first.first_ts, episode.first.alert_id))
 
@@ -44,15 +48,17 @@ def incident_episodes(
 def _episode(
     own: Sequence[Incident],
     alerts: Mapping[str, AlertState],
+    losses: Mapping[str, Sequence[AlertState]],
     withdrawn: Collection[tuple[str, datetime | None]],
     owners: Owners,
     now: datetime,
 ) -> Episode:
-    """The episode of one incident, from its states since it was first open; `withdrawn`: alerts, and when they were."""
+    """The episode of one incident, from its states since it was first open; `losses`: their states, by alert;
+    `withdrawn`: alerts, and when they were."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
-    lost_first = own[0] if lost else None
+    lost_first = own[0] if any(alerts[one].rule == "loss" for one in lost) else None
     for row in own[1:]:
         if due is not None and due <= row.written_at:
             growths, told, due = growths + 1, before, None
@@ -62,12 +68,12 @@ def _episode(
         gone = {one for one in before.firing if (one, row.written_at) in withdrawn and alerts[one].rule in LOSSES}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
-        lost_first = (lost_first or row) if lost else None
+        lost_first = (lost_first or row) if any(alerts[one].rule == "loss" for one in lost) else None
         turned = (row.state == ENDED) != (before.state == ENDED)
         if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
             grown.append(growths)
             changes, growths, told, due, less = changes + 1, 0, row, None, bool(gone)
-        elif due is None and _doubled(row, told):
+        elif due is None and _doubled(row, told, losses):
             due = max(row.written_at, told.written_at + GROWTH)
         worst, before = max((-1, 0) if gone else worst, _weight(row, alerts)), row
     if due is not None and due <= now:
@@ -88,8 +94,8 @@ def groups_of(row: Incident) -> str:
 
 
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
-    """The proven or bounded losses that fire: each is told, whatever was lost before."""
-    return {one for one in row.firing if one in alerts and alerts[one].rule == "loss"}
+    """The losses that fire, and what may be lost: each is told, whatever was lost before."""
+    return {one for one in row.firing if one in alerts and alerts[one].rule in ("loss", "unproven_loss")}
 
 
 def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
@@ -97,9 +103,18 @@ def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
     return max((weight(alerts[one]) for one in row.firing if one in alerts), default=(-1, 0))
 
 
-def _doubled(row: Incident, told: Incident) -> bool:
-    pairs = (row.offline, told.offline), (row.lost_offsets or 0, told.lost_offsets or 0)
+def _doubled(row: Incident, told: Incident, losses: Mapping[str, Sequence[AlertState]]) -> bool:
+    """Whether twice as much is offline or lost, or it is known how much of what was."""
+    (partitions, offsets), (some, few) = _lost(row, losses), _lost(told, losses)
+    pairs = (row.offline, told.offline), (partitions, some), (offsets, few or min(some, 1))
     return any(then and now >= 2 * then for now, then in pairs)
+
+
+def _lost(row: Incident, losses: Mapping[str, Sequence[AlertState]]) -> tuple[int, int]:
+    """How many partitions and offsets the losses are about that fire as of a row."""
+    by = (one for name in row.firing for one in losses.get(name, ()) if (one.written_at or NEVER) <= row.written_at)
+    sizes = [one.size for one in {one.alert_id: one for one in by}.values()]
+    return sum(size[0] or 0 for size in sizes), sum(size[1] or 0 for size in sizes)
 
 
 def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:

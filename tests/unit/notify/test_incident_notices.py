@@ -239,6 +239,30 @@ def test_growth_is_told_when_it_doubled_and_at_most_every_quarter_of_an_hour(des
     assert len(phone.watch(int(GROWTH.total_seconds()), OFFLINE, *grown)) == 2
 
 
+@pytest.mark.parametrize(
+    ("rule", "before", "after"),
+    [
+        pytest.param("loss", {"count": "1"}, {"count": "60"}, id="nobody knows how much"),
+        pytest.param("loss", {"count": "1"}, {"count": "1", "offsets": "5900000"}, id="it was not known how much"),
+        pytest.param("unproven_loss", {"count": "1"}, {"count": "60"}, id="what may be lost"),
+    ],
+)
+def test_a_loss_that_grows_is_told_also_where_its_size_is_not_known(desk, rule, before, after):
+    labels = {name: text for name, text in state(rule, 0).labels.items() if name not in ("count", "offsets")}
+    first = replace(state(rule, 0), labels=labels | before)
+    more = replace(again(first, 20), labels=labels | after, summary="more")
+    phone = Phone(desk)
+    assert len(phone.watch(900, first, more)) == 1
+    assert len(phone.watch(300, first, more)) == 2
+
+
+def test_what_may_be_lost_in_a_graver_incident_is_told(desk):
+    """It is no graver state than offline: who starts the old leader would cut what it alone has."""
+    phone = Phone(desk)
+    assert len(phone.watch(120, OFFLINE, state("unproven_loss", 30, "2"))) == 2
+    assert "prod: unproven_loss" in phone.got[-1].body.splitlines()
+
+
 def test_what_was_told_only_as_it_grew_was_told_before_it_was_over(desk):
     more = replace(again(OFFLINE, 20), labels={**OFFLINE.labels, "count": "2"}, summary="2 partitions")
     phone, refused = Phone(desk), [1]
