@@ -117,11 +117,8 @@ def check(
         echo("Expectations failed: --fail-on-check makes that exit status 4.")
     if since_last and not wrong and judged is not None:
         written = [state.written_at for state in rows or () if state.written_at]
-        set_told(
-            place,
-            name,
-            Told(max([before.alerts, *written]), max(before.results, last_run_at(judged) or before.results)),
-        )
+        up_to = Told(max([before.alerts, *written]), max(before.results, last_run_at(judged) or before.results))
+        _going_on(lambda: set_told(place, name, up_to), wrong)
     fires = fail_on_alert and reaches(severities, fail_on_alert)
     failed = fail_on_check and unmet
     for said in list(dict.fromkeys(map(error_line, wrong)))[0 if fires or failed else 1 :]:

@@ -9,7 +9,9 @@ from deltalake import DeltaTable
 
 from pipelines.alerting import reading
 from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.lookup import read_states
 from pipelines.alerting.messages import status
+from pipelines.alerting.step import Told, untold
 from pipelines.commands.forget.command import _remove_records
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import write_record
@@ -330,6 +332,25 @@ def test_a_source_whose_name_has_a_comma_is_handled_by_its_name(lake):
     from pipelines.alerting.outbox import handled_sources
 
     assert set(handled_sources(read_states(Lake(lake)))) == {("c", name)}
+
+
+def test_of_an_older_copy_of_ops_that_was_restored_all_that_it_lacks_is_told_again(lake, tmp_path):
+    """Its tables keep their ids. A double costs a glance."""
+    put(lake, partition_hw)
+    put(lake, hw_regressions, fall(0))
+    health(lake, 10)
+    assert told(evaluate(lake, now=at(10))) == [("loss", "firing")]
+    shutil.copytree(f"{lake}/ops", tmp_path / "ops")
+    put(lake, hw_regressions, fall(500, 1))
+    put(lake, partition_hw, freeze(1000), freeze(5000, "thaw"))
+    health(lake, 6000)
+    evaluate(lake, now=at(6000))
+    before, up_to = stored(lake), Told(max(one.written_at for one in read_states(Lake(lake))))
+    shutil.rmtree(f"{lake}/ops")
+    shutil.copytree(tmp_path / "ops", f"{lake}/ops")
+    evaluate(lake, now=at(5500))  # by a clock that is behind
+    assert stored(lake) == before
+    assert told(untold(read_states(Lake(lake)), up_to).fired) == [("loss", "firing"), ("under_min_isr", "resolved")]
 
 
 def test_a_loss_that_was_told_weeks_ago_is_not_told_again(lake):

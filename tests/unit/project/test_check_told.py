@@ -317,6 +317,19 @@ def test_only_a_check_that_was_printed_has_told(lake, told, monkeypatch):
     assert told(70 + 86_400, ALERT)[0] == 3, "it fired since, and is over by now"
 
 
+def test_what_fires_is_in_the_status_though_nobody_can_record_that_it_was_told(lake, told, monkeypatch):
+    """The folder may be another user's, who checked before: it ended with 1, as where nothing could be judged."""
+    write(lake, "hw_regressions", loss(ts=at(30)))
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied", "_alerts/told/check.json")
+
+    monkeypatch.setattr("pipelines.alerting.step.set_told", refuse)
+    status, text = told(60, ALERT)
+    assert (status, "FIRING critical loss" in text) == (3, True)
+    assert "_alerts/told" in text.splitlines()[-1]
+
+
 def test_the_tables_of_what_was_told_are_these(lake, told):
     write(lake, "hw_regressions", loss(ts=at(30)))
     told(60)
