@@ -144,9 +144,8 @@ class _Run:
     def _judged_to(self, suite: Suite, expected: Expectation) -> int | None:
         """The version up to which it was judged on this table, whatever its name and place in the suite were; None,
         too, if that version is another one by now, as in a copy of the table that was restored."""
-        place = suite.name, suite.table.path
-        by_name = self.before.get((*place, expected.name), (None, ""))
-        version, commit = self.before.get((*place, self._what(suite, expected)), by_name)
+        key = suite.name, suite.table.path, self._what(suite, expected)
+        version, commit = self.before.get(key, (None, ""))
         if version is None:
             return None
         there = self._commit(suite.table, version)

@@ -19,8 +19,7 @@ BY_CLOCK = "sources"
 """The suite that is judged by the clock, and not by new rows."""
 _WHAT = ("suite", "table", "expectation")
 Judged = dict[tuple[str, str, str], tuple[int, str]]
-"""The last version judged and its commit, empty if that is not said, by suite, table, and what was judged; of rows that
-do not say that, by the expectation."""
+"""The last version judged and its commit, empty if that is not said, by suite, table, and what was judged."""
 
 
 @dataclass(frozen=True)
@@ -113,18 +112,13 @@ def is_told(failed: Result, results: pa.Table) -> bool:
 
 def judged_versions(results: pa.Table) -> Judged:
     """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
-    by = (
-        results.filter(results["version_to"].is_valid())
-        .sort_by("run_ts")
-        .group_by([*_WHAT, "judged"], use_threads=False)
-    )
-    rows = by.aggregate([("version_to", "last"), ("run_ts", "last")]).sort_by("run_ts_last").to_pylist()
-    said = {(row["suite"], row["table"]) for row in rows if row["judged"]}
+    said = results.filter(results["version_to"].is_valid() & results["judged"].is_valid()).sort_by("run_ts")
+    said = said.append_column("what", pc.replace_substring_regex(said["judged"], "@.*", ""))
+    by = said.group_by(["suite", "table", "what"], use_threads=False)
+    rows = by.aggregate([("version_to", "last"), ("judged", "last")]).to_pylist()
     return {
-        (row["suite"], row["table"], what or row["expectation"]): (row["version_to_last"], commit)
+        (row["suite"], row["table"], row["what"]): (row["version_to_last"], row["judged_last"].partition("@")[2])
         for row in rows
-        for what, _, commit in [(row["judged"] or "").partition("@")]
-        if row["judged"] or (row["suite"], row["table"]) not in said
     }
 
 

@@ -74,16 +74,6 @@ def test_an_older_copy_of_a_table_that_was_restored_is_judged_on_all(lake, tmp_p
         assert (result.success, result.observed) == (not failed, f"1 of {observed}" if failed else observed)
 
 
-def test_what_an_earlier_version_judged_is_known_by_its_name(lake):
-    put(lake, telemetry_gaps, gap("gap"))
-    check(lake, now=NOON)
-    rows = Lake(lake).read(quality_results.TABLE, quality_results.ARROW)
-    shutil.rmtree(f"{lake}/{quality_results.TABLE.path}")
-    put(lake, quality_results, *(row | {"judged": None} for row in rows.to_pylist()))
-    observed = [r.observed for r in check(lake, now=NOON).results if r.expectation == "no_gaps"]
-    assert observed == ["nothing new, still version 0"]
-
-
 def test_a_count_of_rows_is_judged_when_nothing_came(lake, suite):  # noqa: F811
     put(lake, partition_hw, hw(0, 5))
     own = {HW: suite(ROWS, NOT_NULL)}
