@@ -20,22 +20,22 @@ LONG = timedelta(minutes=30)
 
 def clock_off(lake: Lake, now: datetime) -> str | None:
     """What shows that it is behind, or may be ahead; None where nothing does."""
-    tables = (replication_events.TABLE, partition_hw.TABLE, alerts.TABLE)
-    commits = [at for table in tables if (at := _last_commit(lake, table)) is not None]
+    newest, *others = (_last_commit(lake, module.TABLE) for module in (replication_events, partition_hw, alerts))
     told = max(presents(lake).values(), default=None)
-    if not commits:
+    if newest is None:
         return None
-    newest = max(commits)
-    for what, at in (("its last commit", newest), ("the time that its sources tell", told)):
+    last = max([newest, *(at for at in others if at)])
+    for what, at in (("its last commit", last), ("the time that its sources tell", told)):
         if at is not None and at > now + APART:
             return (
                 f"The clock of this host is {words.span(at - now)} behind {lake.root}: {what} is {words.clock(at)}; "
                 "what is late, silent or over by the wall clock is judged wrongly until one of the two is set"
             )
+    # What the job and evaluations commit may be dated by this clock.
     if told and abs(newest - told) <= APART and now > newest + LONG and _goes_on(lake, now):
         return (
-            f"By the clock of this host neither job nor sources have written for {words.span(now - newest)}: they have "
-            "stopped, or the clock is ahead"
+            f"By the clock of this host no source has written for {words.span(now - newest)}: all have stopped, or the "
+            "clock is ahead"
         )
     return None
 
