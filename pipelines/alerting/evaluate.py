@@ -25,7 +25,7 @@ from pipelines.alerting.outbox import Note, forget, keep_names, latest, news, no
 from pipelines.alerting.reading import MADE_ANEW, Reading, read
 from pipelines.alerting.rules import RULES, AlertRules, load
 from pipelines.alerting.silence import STALE_SOURCE
-from pipelines.alerting.state import LABELLED, AlertState, to_arrow
+from pipelines.alerting.state import END, LABELLED, AlertState, to_arrow
 from pipelines.alerting.step import Step, last_step, take_step
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.lake import Lake
@@ -182,7 +182,8 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         return cluster not in told_of if at is None else microseconds(state.last_ts) <= at
 
     noted = pc.max(seen.handled["written_at"]).as_py()  # a note ends only rows that were written before it
-    new = stamp(news(present, stored, was_over), stored, now, noted, before.written_at)
+    rows = [_end_silence(one, now) for one in news(present, stored, was_over)]
+    new = stamp(rows, stored, now, noted, before.written_at)
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
     for key in (rules.key(name) for name in rules.settings if name in judged):
         earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}
@@ -209,6 +210,12 @@ def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
     ]
     schema = SCHEMAS["fired"]
     return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], schema)
+
+
+def _end_silence(state: AlertState, now: datetime) -> AlertState:
+    """Return the end of a silence as of when it was found: it was seen last in the report before it."""
+    ended = state.rule == STALE_SOURCE.name and not state.firing and END not in state.labels
+    return replace(state, last_ts=max(state.last_ts, now)) if ended else state
 
 
 def _not_known(

@@ -140,6 +140,7 @@ def test_a_source_that_reports_again_is_well(lake):
     put(lake, replication_events, progress(302))
     (alert,) = evaluate(lake, now=at(303))
     assert (alert.state, alert.summary.endswith("(reports again, or unregistered)")) == ("resolved", True)
+    assert (alert.first_ts, alert.last_ts) == (at(0), at(303)), "a message said: From T to T"
 
 
 @pytest.mark.parametrize("source", ["broker-1/server.log", "watcher/1"])
