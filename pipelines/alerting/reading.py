@@ -134,7 +134,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     )
     minutes, health, states = (tables.rows(name) for name in FROM_GOLD)
     unjudged = before.sources.led
-    led = {c: min(at, unjudged.get(c, at)) for c, at in (unjudged | sources.led).items()}
+    led = {c: min(at, unjudged.get(c, at)) for c, at in {**unjudged, **sources.led}.items()}
     closed = _closed(sources)
     clocks = {
         cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
