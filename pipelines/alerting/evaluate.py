@@ -184,7 +184,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     noted = pc.max(seen.handled["written_at"]).as_py()  # a note ends only rows that were written before it
     rows = [_end_silence(one, now) for one in news(present, stored, was_over)]
     new = stamp(rows, stored, now, noted, before.written_at)
-    clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] in rules.settings.keys() - judged}
+    clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] not in judged}
     for key in (rules.key(name) for name in rules.settings if name in judged):
         earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}
         clocks[key] = {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}

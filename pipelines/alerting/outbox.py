@@ -155,7 +155,7 @@ def settle(
         if notes := [note for note in notes if note.written_at >= before.at]:
             return _handled(state, f"{state.summary}; {HANDLED}: {notes[-1].text}")
         over = lasts is not None and now >= before.at + timedelta(seconds=lasts)
-        occurs = isinstance(RULES[state.rule].defaults, OccurrenceSettings)
+        occurs = state.rule in RULES and isinstance(RULES[state.rule].defaults, OccurrenceSettings)
         told_over = occurs and not before.last.firing and (lasts is not None or state.last_ts <= before.last.last_ts)
         ahead = lasts is not None and (before.last.written_at or now) > now + timedelta(seconds=lasts / 2)
         told_over = told_over and not ahead

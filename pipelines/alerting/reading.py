@@ -224,7 +224,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 def _is_not_made_anew(row: Mapping[str, Any], kept_from: Mapping[str, datetime], now: datetime) -> bool:
     """Whether silver that was made anew cannot tell a state that was open, as it began before it; elections are in
     bronze."""
-    of_bronze = {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
+    of_bronze = row["rule"] in RULES and {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
     return bool(of_bronze) or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
 
 

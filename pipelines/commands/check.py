@@ -110,7 +110,7 @@ def check(
     shown = None if states is None else [state for state in states if since_last or state.firing]
     severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
     waits = None if shown is None else _going_on(lambda: last_step(place).waits, wrong)
-    for wait in waits or ():
+    for wait in (one for one in waits or () if one.rule in rules.severities):
         later = "" if moment(wait.fires) > now else ", once telemetry of then is read"
         echo(printable(f"PENDING {rules.severities[wait.rule]} {wait.rule}: {wait.cluster}: {pending(wait)}{later}"))
     if unmet and not fail_on_check:

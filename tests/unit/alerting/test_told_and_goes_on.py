@@ -7,10 +7,15 @@ import pytest
 from deltalake import DeltaTable
 
 from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.evidence import SCHEMAS
 from pipelines.alerting.lookup import read_states
-from pipelines.alerting.step import Told, untold
+from pipelines.alerting.step import Told, last_step, untold
 from pipelines.lake.lake import Lake
+from pipelines.notify.episodes import INCIDENT
+from pipelines.notify.look import look
+from pipelines.verdict import Limits
 from schemas import (
+    alerts,
     brokers,
     cluster_minute,
     deliveries,
@@ -616,3 +621,24 @@ def test_a_clock_that_is_a_day_ahead_ends_no_loss_for_good(lake):
     for seconds in (20, 30, 13 * 3600):
         assert told(evaluate(lake, now=at(seconds))) == [("loss", "firing")]
     assert sorted(state for state, *_ in rows_of(lake, "loss")) == ["firing", "firing", "resolved"]
+
+
+def test_what_a_newer_version_tells_by_a_rule_that_is_not_known_here_goes_on(lake):
+    """After an upgrade that was taken back no evaluation came to its end, so that nothing was told at all."""
+    put(lake, hw_regressions, fall(0))
+    health(lake, 10)
+    told_by_it = {
+        "alert_id": "1" * 16, "rule": "of_later", "severity": "warning", "state": "firing", "subject": "x",
+        "first_ts": at(0), "last_ts": at(0), "summary": "c: x", "labels": [("cluster", "c")], "written_at": at(0),
+    }  # fmt: skip
+    put(lake, alerts, told_by_it)
+    written_by_a_job(lake)
+    clocks, carried = {"of_later settings": {"c": 5}}, dict.fromkeys(SCHEMAS["carried"].names)
+    carried |= PLACE | {"rule": "of_later", "replica": -1, "ts": 0, "rank": 0}
+    record = {"clocks": clocks, "carried": [carried], "query": "another", "waits": []}
+    Lake(lake).write_durably("_alerts/step.json", json.dumps(record).encode())
+    assert told(evaluate(lake, now=at(20))) == [("loss", "firing"), ("of_later", "firing")]
+    assert last_step(Lake(lake)).clocks["of_later settings"] == {"c": 5}, "it has looked so far, and will go on there"
+    seen = look(Lake(lake), Limits(), "", 10, at(30), per=INCIDENT)
+    assert {one.last.rule for one in seen.episodes} == {INCIDENT}
+    assert "of_later" in {one.rule for one in seen.alerts.values()}
