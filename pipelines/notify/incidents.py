@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -30,17 +30,14 @@ def incident_episodes(
 
     What a downtime explains to its end is none. `rows` are in the order of their writing, `states` those of all alerts.
     """
-    ordered = in_order(states)
-    alerts = {state.alert_id: state for state in ordered}
-    withdrawn = {(state.alert_id, state.written_at) for state in ordered if state.withdrawn}
-    losses, found = defaultdict[str, list[AlertState]](list), dict[str, list[Incident]]()
-    for state in ordered:
-        if state.rule in LOSSES:
-            losses[state.alert_id].append(state)
+    history, found = defaultdict[str, list[AlertState]](list), dict[str, list[Incident]]()
+    for state in in_order(states):
+        history[state.alert_id].append(state)
+    alerts = {name: each[-1] for name, each in history.items()}
     for row in rows:
         if row.state == OPEN or row.incident_id in found:
             found.setdefault(row.incident_id, []).append(row)
-    each = [_episode(own, alerts, losses, withdrawn, owners, now) for own in found.values()]
+    each = [_episode(own, alerts, history, owners, now) for own in found.values()]
     # The end of what was wrong before what is wrong now, or the last message of a broker that is down would be an end.
     return sorted(each, key=lambda episode: (episode.last.firing, episode.first.first_ts, episode.first.alert_id))
 
@@ -48,13 +45,12 @@ def incident_episodes(
 def _episode(
     own: Sequence[Incident],
     alerts: Mapping[str, AlertState],
-    losses: Mapping[str, Sequence[AlertState]],
-    withdrawn: Collection[tuple[str, datetime | None]],
+    history: Mapping[str, Sequence[AlertState]],
     owners: Owners,
     now: datetime,
 ) -> Episode:
-    """The episode of one incident, from its states since it was first open; `losses`: their states, by alert;
-    `withdrawn`: alerts, and when they were."""
+    """The episode of one incident, from its states since it was first open; `history`: all states by alert, `alerts`
+    the last."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
@@ -65,7 +61,8 @@ def _episode(
         if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
             raised.append(row)
         new = _losses(row, alerts) - lost
-        gone = {one for one in before.firing if (one, row.written_at) in withdrawn and alerts[one].rule in LOSSES}
+        by_now = [state for one in before.firing for state in history[one] if state.written_at == row.written_at]
+        gone = {state.alert_id for state in by_now if state.withdrawn and state.rule in LOSSES}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
         lost_first = (lost_first or row) if any(alerts[one].rule == "loss" for one in lost) else None
@@ -73,7 +70,7 @@ def _episode(
         if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
             grown.append(growths)
             changes, growths, told, due, less = changes + 1, 0, row, None, bool(gone)
-        elif due is None and _doubled(row, told, losses):
+        elif due is None and _doubled(row, told, history):
             due = max(row.written_at, told.written_at + GROWTH)
         worst, before = max((-1, 0) if gone else worst, _weight(row, alerts)), row
     if due is not None and due <= now:
@@ -103,17 +100,17 @@ def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
     return max((weight(alerts[one]) for one in row.firing if one in alerts), default=(-1, 0))
 
 
-def _doubled(row: Incident, told: Incident, losses: Mapping[str, Sequence[AlertState]]) -> bool:
+def _doubled(row: Incident, told: Incident, history: Mapping[str, Sequence[AlertState]]) -> bool:
     """Whether twice as much is offline or lost, or it is known how much of what was."""
-    (partitions, offsets), (some, few) = _lost(row, losses), _lost(told, losses)
+    (partitions, offsets), (some, few) = _lost(row, history), _lost(told, history)
     pairs = (row.offline, told.offline), (partitions, some), (offsets, few or min(some, 1))
     return any(then and now >= 2 * then for now, then in pairs)
 
 
-def _lost(row: Incident, losses: Mapping[str, Sequence[AlertState]]) -> tuple[int, int]:
+def _lost(row: Incident, history: Mapping[str, Sequence[AlertState]]) -> tuple[int, int]:
     """How many partitions and offsets the losses are about that fire as of a row."""
-    by = (one for name in row.firing for one in losses.get(name, ()) if (one.written_at or NEVER) <= row.written_at)
-    sizes = [one.size for one in {one.alert_id: one for one in by}.values()]
+    by_then = (one for name in row.firing for one in history[name] if (one.written_at or NEVER) <= row.written_at)
+    sizes = [one.size for one in {one.alert_id: one for one in by_then if one.rule in LOSSES}.values()]
     return sum(size[0] or 0 for size in sizes), sum(size[1] or 0 for size in sizes)
 
 
