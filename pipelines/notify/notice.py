@@ -70,7 +70,8 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     """What a message about an incident says below its first line, a line for each thing."""
     alerts = alerts_of(state, seen)
     since, until = links.clock(state.first_ts), links.clock(state.last_ts)
-    lines = [f"Since: {since}" if state.firing else f"From {since} to {until}"]
+    over = f"At: {since}" if since == until else f"From {since} to {until}"
+    lines = [f"Since: {since}" if state.firing else over]
     lines += ["It was over before it could be sent."] if unseen else []
     lines += [
         words.shorten(_as_of_incident(one, state))

@@ -311,6 +311,16 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert len(phone.got[-1].title) <= 80
 
 
+@pytest.mark.parametrize(("last", "first_line"), [(0, "At: {0}"), (60, "From {0} to 2026-11-21 12:01:00 UTC")])
+def test_a_loss_is_of_one_moment(last, first_line):
+    """Its end said: From T to T."""
+    desk, fallen = Desk(), replace(state("loss", 0), last_ts=OFFLINE.first_ts + timedelta(seconds=last))
+    desk.clock.now = OFFLINE.first_ts + timedelta(seconds=1_000)
+    seen = seen_at(desk, fallen, replace(fallen, state="resolved", written_at=OFFLINE.first_ts + timedelta(seconds=90)))
+    body = notice(seen.episodes[0], LINKS, seen, unseen=False, again=False).body
+    assert body.splitlines()[0] == first_line.format("2026-11-21 12:00:00 UTC")
+
+
 def test_a_message_says_once_which_sources_are_silent(desk):
     quiet = replace(state("stale_source", 0, "2"), summary="prod: 1 source of broker 2 silent since noon: s")
     seen = seen_at(Desk(), quiet)
