@@ -7,14 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import UsageError
+from pipelines.errors import UsageError, nearest
 from pipelines.quality import frames
 from schemas import tables
 from schemas.declaration import Table
@@ -117,7 +116,7 @@ def own_suites(files: Mapping[str, str | list[str]]) -> tuple[Suite, ...]:
 def _table(path: str) -> Table:
     by_path = {table.path: table for table in tables().values()}
     if path not in by_path:
-        raise UsageError(f"[check.suites] names the table {path!r}, which no lake has{_nearest(path, by_path)}")
+        raise UsageError(f"[check.suites] names the table {path!r}, which no lake has; {nearest(path, by_path)}")
     return by_path[path]
 
 
@@ -163,14 +162,14 @@ def _refuse(expected: Expectation, table: Table, path: str) -> None:
     if expected.type not in (known := _judged_types()):
         raise UsageError(
             f"suite {path} has the expectation {expected.type!r}, which can be judged neither by row nor over a set "
-            f"of rows{_nearest(expected.type, known)}"
+            f"of rows; {nearest(expected.type, known)}"
         )
     there = [column.name for column in table.columns]
     for column in expected.columns:
         if column not in there:
             raise UsageError(
                 f"suite {path}: {expected.type} is about the column {column!r}, which {table.path} does not have"
-                f"{_nearest(str(column), there)}"
+                f"; {nearest(str(column), there)}"
             )
 
 
@@ -180,11 +179,6 @@ def _judged_types() -> frozenset[str]:
     found = find_spec("great_expectations")
     folder = Path(found.origin).parent / "expectations/core" if found and found.origin else Path()
     return frozenset(file.stem for file in folder.glob("expect_*.py") if not REFUSED.search(file.stem))
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = get_close_matches(name, list(known), 1)
-    return f": do you mean {near[0]}?" if near else f": there are {', '.join(sorted(known))}"
 
 
 def _named(expectations: Iterable[Expectation]) -> Iterator[Expectation]:

@@ -158,14 +158,14 @@ def on(column, kind="expect_column_values_to_not_be_null"):
         (
             "silver/partition_hv",
             NOT_NULL,
-            "names the table 'silver/partition_hv', which no lake has: do you mean " + HW,
+            "names the table 'silver/partition_hv', which no lake has; did you mean " + HW,
         ),
         (
             HW,
             on("hw", "expect_column_values_to_be_nul"),
-            "nor over a set of rows: do you mean expect_column_values_to_be_null?",
+            "nor over a set of rows; did you mean expect_column_values_to_be_null?",
         ),
-        (HW, on("hwm"), f"is about the column 'hwm', which {HW} does not have: do you mean hw?"),
+        (HW, on("hwm"), f"is about the column 'hwm', which {HW} does not have; did you mean hw?"),
         (HW, "expect", "has the expectation 'None'"),
     ],
 )
