@@ -112,7 +112,7 @@ def is_told(failed: Result, results: pa.Table) -> bool:
 
 def judged_versions(results: pa.Table) -> Judged:
     """The version up to which each expectation was judged last, from the rows of `ops/quality_results`."""
-    said = results.filter(results["version_to"].is_valid() & results["judged"].is_valid()).sort_by("run_ts")
+    said = results.filter(pc.field("version_to").is_valid() & pc.field("judged").is_valid()).sort_by("run_ts")
     said = said.append_column("what", pc.replace_substring_regex(said["judged"], "@.*", ""))
     by = said.group_by(["suite", "table", "what"], use_threads=False)
     rows = by.aggregate([("version_to", "last"), ("judged", "last")]).to_pylist()
