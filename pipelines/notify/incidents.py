@@ -108,7 +108,7 @@ def _doubled(row: Incident, told: Incident, history: Mapping[str, Sequence[Alert
 
 
 def _lost(row: Incident, history: Mapping[str, Sequence[AlertState]]) -> tuple[int, int]:
-    """How many partitions and offsets the losses are about that fire as of a row."""
+    """Count the partitions and offsets of the losses that fire as of a row."""
     by_then = (one for name in row.firing for one in history[name] if (one.written_at or NEVER) <= row.written_at)
     sizes = [one.size for one in {one.alert_id: one for one in by_then if one.rule in LOSSES}.values()]
     return sum(size[0] or 0 for size in sizes), sum(size[1] or 0 for size in sizes)

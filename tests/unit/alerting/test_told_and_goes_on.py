@@ -143,7 +143,7 @@ def test_what_was_over_before_a_changed_setting_alone_is_history(lake, tmp_path,
 
 @pytest.mark.parametrize("blind", [False, True], ids=["as all is judged", "while silver is made anew"])
 def test_an_offline_that_comes_days_late_is_told(lake, blind):
-    """What came late during an evaluation that could judge nothing was read by none."""
+    """Rows that came during an evaluation which could judge nothing were read by none."""
     health(lake, 2 * DAY)
     clock(lake, 2 * DAY)
     events(lake, progress(2 * DAY, number=9))
