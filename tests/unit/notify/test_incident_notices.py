@@ -263,6 +263,26 @@ def test_what_may_be_lost_in_a_graver_incident_is_told(desk):
     assert "prod: unproven_loss" in phone.got[-1].body.splitlines()
 
 
+@pytest.mark.parametrize("ahead_s", [0, 3_600, 86_400])
+def test_rows_by_a_clock_that_is_ahead_hide_no_later_outage(desk, ahead_s):
+    """Who writes after them writes a microsecond later each: times of rows do not tell how long anything lasted."""
+    later = timedelta(hours=3)
+    again_down = replace(OFFLINE, first_ts=OFFLINE.first_ts + later, last_ts=OFFLINE.last_ts + later)
+    rows = []
+    for number, (seconds, one) in enumerate([(5, OFFLINE), (120, over(OFFLINE, 120)), (10_805, again_down)]):
+        moment = OFFLINE.first_ts + timedelta(seconds=seconds)
+        first = OFFLINE.written_at + timedelta(seconds=ahead_s, microseconds=number)
+        rows.append((moment, replace(one, written_at=max(moment, first))))
+    got = []
+    channel = Messages(desk.post(), LINKS, got.append, "info")
+    for _ in range(250):
+        states = [one for moment, one in rows if moment <= desk.clock()]
+        told = incident_episodes(incidents(states, (), desk.clock()), states, OWNERS, desk.clock()) if states else ()
+        channel.deliver(Round(desk.clock(), tuple(told), {}, (), INCIDENT, {one.alert_id: one for one in states}))
+        desk.clock.pass_(60)
+    assert [one.title.partition(" prod")[0] for one in got] == ["OFFLINE", "ENDED OFFLINE", "OFFLINE"]
+
+
 def test_what_was_told_only_as_it_grew_was_told_before_it_was_over(desk):
     more = replace(again(OFFLINE, 20), labels={**OFFLINE.labels, "count": "2"}, summary="2 partitions")
     phone, refused = Phone(desk), [1]
