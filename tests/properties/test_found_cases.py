@@ -590,6 +590,23 @@ def test_a_log_that_is_read_anew_goes_on_where_it_tells_nothing_of_a_partition_y
                            for early in (True, False)))  # fmt: skip
 
 
+def test_a_log_that_tells_of_a_partition_later_says_nothing_of_samples_before():
+    """Another file of the leader, whose own lacks a row then: in one batch it went on in place of that one."""
+    log, later = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source("broker-1/server.log")
+    log.append(10, 9).fetch(20, 2, 9, 9).fetch(20, 3, 9, 9).hw(20, 9)
+    other, watcher = Source("broker-2/replication.log"), Watched(1).leads(20_000, 0, 12, 12)
+    for ms in range(1000, 150_000, 1000):
+        if ms == 21_000:
+            log.skip()
+        for source in (log, later, other, watcher):
+            source.progress(ms)
+        if ms == 100_000:
+            later.append(ms, 12)
+    rows = [row for source in (log, later, other, watcher) for row in in_time(source)]
+    assert_read_the_same(*([row for row in rows if (row["ts"] <= (BASE_MS + 90_000) * 1000) == early]
+                           for early in (True, False)))  # fmt: skip
+
+
 @pytest.mark.parametrize("unfit", [{"broker_id": -1, "replica_id": -1}, {"broker_id": -1}, {"event_type": None}])
 def test_a_watchers_row_that_is_unfit_beside_a_logs_start_ends_no_batch(unfit):
     """One that names no broker, nor ISR and replicas; and one without a type."""

@@ -99,7 +99,7 @@ class Numbering:
             lanes = dict(zip(series["partition"][at].tolist(), series["lane"][at].tolist(), strict=True))
             for k in (known + np.flatnonzero(series["source"][known:] == source)).tolist() if lanes else ():
                 if (lane := lanes.get(int(series["partition"][k]))) is not None:
-                    series["lane"][k], series["leads_from"][k] = lane, 0
+                    series["lane"][k], series["leads_from"][k], series["leads_since"][k] = lane, 0, NEVER
 
     def _number_series(self, rows: RowSlice, source: I32, series: I32) -> None:
         state, keys, partition = self.state, self.state.series_keys, rows.int32("partition")
@@ -280,6 +280,7 @@ def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
     known = state.lane_keys.count
     lane = state.lane_keys.number((partition << 32) | (broker.astype(np.int64) & 0xFFFFFFFF))
     state.series["lane"][which], state.series["leads_from"][which] = lane, rows.int64("seq")[first[which]]
+    state.series["leads_since"][which] = times(rows)[first[which]]
     state.lanes.grow(state.lane_keys.count)
     state.replicas.grow(state.lane_keys.count)
     topic = state.partition_keys.keys[partition] >> 32

@@ -163,19 +163,24 @@ def _logged_hws(state: State, lookup: StateTermLookup, rows: Records) -> I64:
 
 
 def _are_told(state: State, rows: Records, since: I64, until: I64) -> npt.NDArray[np.bool_]:
-    """By row whether a log of its leader goes on from `since` to `until` without a missing row, in any incarnation: one
-    that its reader began anew may tell of this partition much later."""
+    """By row whether a log of its leader goes on from `since` to `until` without a missing row: one that told of this
+    partition by then, in any incarnation, since one that its reader began anew may tell of it much later."""
     lanes = _log_lanes(state, rows)
-    told_by: dict[int, set[tuple[str, str]]] = defaultdict(set)
+    told_by: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
     incarnations: dict[tuple[str, str], list[Source]] = defaultdict(list)
     series = np.flatnonzero(np.isin(state.series["lane"], lanes[lanes >= 0]))
-    of_lane, of_source = (state.series[name][series].tolist() for name in ("lane", "source"))
-    for lane, source in zip(of_lane, of_source, strict=True):
-        told_by[lane].add(state.source_names.all[source][:2])
+    of_series = (state.series[name][series].tolist() for name in ("lane", "source", "leads_since"))
+    for lane, source, first in zip(*of_series, strict=True):
+        name, tells_since = state.source_names.all[source][:2], told_by[lane]
+        tells_since[name] = min(first, tells_since.get(name, first))
     for name, known in state.sources.known.items() if len(series) else ():
         incarnations[name[:2]].append(known)
     asked = zip(lanes.tolist(), since.tolist(), until.tolist(), strict=True)
     return np.array([
-        any(log.tells(a, b, b + CLOCK_JUMP_US) for name in told_by[lane] for log in incarnations[name])
+        any(
+            first <= b + CLOCK_JUMP_US and log.tells(a, b, b + CLOCK_JUMP_US)
+            for name, first in told_by[lane].items()
+            for log in incarnations[name]
+        )
         for lane, a, b in asked
     ], dtype=np.bool_)  # fmt: skip

@@ -53,7 +53,7 @@ RECORDS: dict[str, RecordLayout] = {
 }  # fmt: skip
 """Tables of records, each an attribute of State."""
 _ADDED_COLUMNS = {
-    "series": frozenset({"leads_from"}),
+    "series": frozenset({"leads_from", "leads_since"}),
     "lanes": frozenset({
         "reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told",
         "level_before",

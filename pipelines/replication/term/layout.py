@@ -277,11 +277,12 @@ SERIES = record_layout(
     clock_offset_max=NEVER,
     clock_offset_min=-NEVER,
     clock_offset=0,
+    leads_since=-1,
 )
 """One source's rows of one partition. Its `lane` reads those from number `leads_from` on, the first that shows its
-broker leading; rows before are for histories alone, whether they come together with it or not. Its clock is ahead of
-the controller's by `clock_offset_min` to `clock_offset_max`; `clock_offset`: by how much at least, once these exclude
-that it is right."""
+broker leading, at `leads_since`; rows before are for histories alone, whether they come together with it or not. Its
+clock is ahead of the controller's by `clock_offset_min` to `clock_offset_max`; `clock_offset`: by how much at least,
+once these exclude that it is right."""
 
 PARTITIONS = record_layout(
     leader_id=NULL32,
