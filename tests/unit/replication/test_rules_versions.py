@@ -129,9 +129,10 @@ def test_by_messages_as_many_as_the_broker_reports():
         telemetry.leader(0, 1, 5, 5, [1, 2], replicas=[1, 2]).fetch(5, 2, 5, 5).append(10, 11).fetch(20, 2, 6, 11)
         return values_of(replay(table(telemetry.progress(60_000))).replica_sync, "ms", state="out_of_sync")
 
-    assert lagging("kafka=0.8.2.2", "replica.lag.max.messages=5") == [10]
-    assert lagging("replica.lag.max.messages=5", "kafka=0.8.2.2") == [10]
-    assert lagging("kafka=0.8.2.2") == []
+    # Then by time, too: it is behind, and fetched last at 20.
+    assert lagging("kafka=0.8.2.2", "replica.lag.max.messages=5") == [10, 30_021]
+    assert lagging("replica.lag.max.messages=5", "kafka=0.8.2.2") == [10, 30_021]
+    assert lagging("kafka=0.8.2.2") == [30_021]
     assert lagging("kafka=0.9.0.1", "replica.lag.max.messages=5") == [30_006]
 
 

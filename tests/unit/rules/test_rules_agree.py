@@ -44,7 +44,8 @@ def simulated_maximal_isr(committed: int, joining: int) -> int:
 
 def simulated_start(in_isr: bool, now: int, never: int) -> int:
     """`never` is 0 there."""
-    leading = SimpleNamespace(broker=SimpleNamespace(clock=SimpleNamespace(ms=now)), _others=lambda _: [1])
+    broker = SimpleNamespace(clock=SimpleNamespace(ms=now), version=VERSIONS["4.1"])
+    leading = SimpleNamespace(broker=broker, _others=lambda _: [1], _new_follower=Follower)
     (follower,) = LeaderPartition._followers_of(leading, SimpleNamespace(isr=(1,) if in_isr else ()), None)
     return never if follower.caught_up == 0 else follower.caught_up
 
@@ -104,7 +105,11 @@ PAIRS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[st.SearchSt
     "lag_expires": (
         lambda caught_up, lag: kernel.lag_expires(caught_up * MS, lag * MS) // MS, simulated_expiry, (times, lags),
     ),
-    "is_within_messages": (kernel.is_within_messages, simulated.is_within, (offsets, offsets, counts)),
+    "is_within_messages": (
+        kernel.is_within_messages,
+        lambda leo, leader_leo, most: simulated.is_in_sync_by_messages(leo, leader_leo, most, 0, 1),
+        (offsets, offsets, counts),
+    ),
     "is_isr_eligible": (kernel.is_isr_eligible, simulated_eligible, (flags, epochs, epochs)),
 }  # fmt: skip
 """By rule of the kernel: it, its like in the simulator, and the arguments of both."""
@@ -114,7 +119,7 @@ ONLY_SIMULATED = {
     "diverges": "truncations are read from the followers' logs, not decided",
 }
 """Rules of the simulator that the kernel has no use for, and why."""
-TWINS = {"waits_for_replica": "counts", "is_within_messages": "is_within"}
+TWINS = {"waits_for_replica": "counts", "is_within_messages": "is_in_sync_by_messages"}
 """Rules that have another name in the simulator."""
 
 
