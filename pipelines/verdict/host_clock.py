@@ -31,7 +31,7 @@ def clock_off(lake: Lake, now: datetime) -> str | None:
                 f"The clock of this host is {words.span(at - now)} behind {lake.root}: {what} is {words.clock(at)}; "
                 "what is late, silent or over by the wall clock is judged wrongly until one of the two is set"
             )
-    # What the job and evaluations commit may be dated by this clock.
+    # Commits of the job and of evaluations may be dated by this clock.
     if told and abs(newest - told) <= APART and now > newest + LONG and _goes_on(lake, now):
         return (
             f"By the clock of this host no source has written for {words.span(now - newest)}: all have stopped, or the "

@@ -104,7 +104,7 @@ def test_one_that_restarts_is_told_again_of_what_is_open(manager, look):
     assert [one["labels"]["severity"] for one in manager.ask("alerts") if "incident" in one["labels"]] == ["warning"]
 
 
-def played(manager):
+def play_to(manager):
     """A play whose rounds an Alertmanager gets, as if each were now."""
 
     def channel(desk):
@@ -131,7 +131,7 @@ def summaries(manager, whom):
 
 
 def test_20_of_200_clusters_down_are_20_notifications_and_none_of_the_others(manager):
-    down = lose_20_of_200_clusters(played(manager))
+    down = lose_20_of_200_clusters(play_to(manager))
     until(lambda: len(summaries(manager, "oncall")) >= len(down))
     time.sleep(2)  # four intervals in which more could be sent
     assert sorted(summaries(manager, "oncall")) == [[f"OFFLINE {one}: broker 1, 1 partition of orders"] for one in down]
@@ -139,7 +139,7 @@ def test_20_of_200_clusters_down_are_20_notifications_and_none_of_the_others(man
 
 
 def test_a_broker_that_flaps_for_ten_minutes_is_one_notification_and_its_end(manager):
-    flap(played(manager), lasting=600)
+    flap(play_to(manager), lasting=600)
     until(lambda: ("resolved",) in got(manager, "oncall"))
     time.sleep(2)  # four intervals in which more could be sent
     assert [state for state, *_ in got(manager, "oncall")] == ["firing", "resolved"]

@@ -31,7 +31,7 @@ log4j.additivity.kafka.controller=false
 """
 """Lines that Kafka's own log4j.properties had beside those of 3.9, for the controller that ZooKeeper names."""
 UP_TO_2_5 = "log4j.logger.state.change.logger=TRACE, stateChangeAppender, hwmark\n"
-"""As in Kafka's own file up to 2.5: no other line shows that a broker left an ISR with its death."""
+"""The level in Kafka's own file up to 2.5: no other line shows that a broker left an ISR with its death."""
 
 
 def _version(kafka: str) -> Version:

@@ -49,7 +49,7 @@ _M_SET = literal("Follower set replica high watermark for partition ")
 _M_SET_TO = literal(" to ")
 _M_FOR_PARTITION = literal(" for partition ")
 _M_FOLLOWER_HAS = literal("Follower has replica log end offset")
-_M_TRUNCATING = literal("Truncating partition ")
+_M_TRUNCATING, _M_RESET = literal("Truncating partition "), literal("Reset fetch offset for partition ")
 _M_CREATING = literal("Creating new partition ")
 _M_LEADER = literal("Leader ")
 _M_SKIPPED_CHANGE = literal("Skipped the become-")
@@ -179,7 +179,7 @@ def _of_fetcher(buf: Array, pos: int, end: int, line: Any) -> tuple[int, int, in
     if at >= 0:
         line.replica, _ = integer(buf, at, close)
     pos = close + 2
-    if begins(buf, pos, end, _M_TRUNCATING):
+    if begins(buf, pos, end, _M_TRUNCATING) or begins(buf, pos, end, _M_RESET):
         return TRUNCATING, -1, -1
     if begins(buf, pos, end, _M_FOLLOWER_HAS):
         return NOTED, -1, -1

@@ -107,7 +107,7 @@ class OpenFile:
         self._rest = lines + self._rest
 
     def torn_line(self) -> bytes:
-        """What is no whole line, or parts of one, with a newline at its end; empty where nothing is left."""
+        """The rest that is no whole line, or parts of one, with a newline at its end; empty where nothing is left."""
         torn, line, self._rest = self.torn, self._rest, b""
         self._advance(line)
         self._endless = 0

@@ -208,7 +208,7 @@ def test_a_damaged_print_is_left_out_and_said(prints, tmp_path):
 
 
 def test_a_file_that_is_printed_anew_is_read_again():
-    """As `--follow` lists it every five seconds."""
+    """`--follow` lists it every five seconds."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "describe.txt"
         printed = Printed()

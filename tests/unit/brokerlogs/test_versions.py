@@ -7,6 +7,7 @@ from tests.unit.brokerlogs.log_lines import (
     CONTROLLER,
     FETCHER,
     ID,
+    LOG,
     STATE,
     events,
     leader,
@@ -261,5 +262,7 @@ def test_what_a_controller_since_kafka_2_6_sends_was_told_before():
 
 def test_a_follower_beyond_the_end_of_its_leaders_log_cuts_its_own_there():
     words = "Reset fetch offset for partition orders-1 from 230 to current leader's latest offset 120"
-    (row,) = events(line(f"[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] {words}", FETCHER))
-    assert (row["event_type"], row["replica_id"], row["leo"]) == ("truncate", 1, 120)
+    told = line(f"[ReplicaFetcher replicaId=1, leaderId=2, fetcherId=0] {words}", FETCHER)
+    layer = line("[UnifiedLog partition=orders-1, dir=/d] Truncating to offset 120", LOG, ms=1)
+    assert short(events(told, broker_id=1), "replica_id", "leo") == [("truncate", 1, 120)]
+    assert short(events(told, layer, broker_id=1), "ts", "leo") == [("truncate", 1, 120)], "the log layer tells it, too"

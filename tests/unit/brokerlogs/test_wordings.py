@@ -16,7 +16,7 @@ GIVEN_UP = {
     "Modified partition": "the preview of KRaft in 2.8",
     "Applied ISR change record": "the preview of KRaft in 2.8",
 }
-"""What is not understood of Kafka 2.0 and later, by the first words of the message: a hole in the log from there on."""
+"""Messages of Kafka 2.0 and later that are not understood, by their first words: holes in the log, and why."""
 
 
 @pytest.mark.parametrize("logger", TABLE)
