@@ -92,7 +92,7 @@ def check(
         summary = _going_on(lambda: jobs.check(settings, now, say), wrong)
     judged = _going_on(lambda: place.read(quality_results.TABLE, quality_results.ARROW), wrong)
     earlier = failed_since(judged, before.results, summary.run_id if summary else "") if judged else []
-    for said in summary.lines(earlier) if summary else earlier:
+    for said in summary.lines(earlier) if summary else ["No expectation was judged.", *earlier]:
         echo(said)
     wrong += [summary.unwritten] if summary and summary.unwritten else []
     if disabled := [rule for rule, one in rules.settings.items() if not one.enabled]:

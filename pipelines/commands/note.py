@@ -17,7 +17,9 @@ def note(
     cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster that it is about.")],
     incident: Annotated[
         str | None,
-        typer.Option("--incident", metavar="ID", help="The incident or alert, by its id (`hwmark show incidents`)."),
+        typer.Option(
+            "--incident", metavar="ID", help="The incident or alert, by its id in `show incidents` or `show alerts`."
+        ),
     ] = None,
     handled: Annotated[
         bool,
@@ -55,7 +57,7 @@ def note(
         "written_at": next_moment(read_states(place), clock.now()),
     }  # fmt: skip
     place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
-    echo(f"noted of {cluster}" + (": the next evaluation ends what it is about" if handled else ""))
+    echo(f"noted for {cluster}" + (": the next evaluation ends what it is about" if handled else ""))
 
 
 def author() -> str | None:

@@ -48,5 +48,5 @@ def damage(lake: Lake, results: pa.Table, *, made: bool) -> Iterator[Result]:
     for path, reason in sorted(damaged_records(lake).items()):
         words = f"{path} is damaged ({reason})"
         anew = path == INTERVAL or not path.startswith(f"{FOLDER}/")
-        words = f"{words}: who writes it does so anew" if anew else restore(words)
+        words = f"{words}: nothing to do, its writer makes it anew" if anew else restore(words)
         yield Result("lake", "record_is_whole", path, None, None, False, words)

@@ -1,4 +1,4 @@
-"""The removal of a cluster in several steps: by `hwmark forget`, or by `hwmark run --rebuild --cluster`."""
+"""The removal of a cluster in several steps: by `hwmark forget`, or by `hwmark run --once --rebuild --cluster`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Removal:
     @property
     def words(self) -> str:
         if self.again:
-            return f"hwmark run --rebuild --cluster {self.cluster}"
+            return f"hwmark run --once --rebuild --cluster {self.cluster}"
         before = "" if self.before is None else f" --before {self.before:%Y-%m-%dT%H:%M:%SZ}"
         return f"hwmark forget --cluster {self.cluster}{before}"
 

@@ -142,7 +142,7 @@ def not_judged(reconstructed: bool, oldest: datetime) -> str:
     why = (
         f"`hwmark run` has not read what bronze got since {words.clock(oldest)}"
         if reconstructed
-        else "nothing of it was ever reconstructed, so neither its state nor its losses are known"
+        else "nothing of it is reconstructed, so neither its state nor its losses are known"
     )
     return f"{State.NOT_JUDGED.value}: {why}"
 
@@ -178,11 +178,12 @@ def restore(why: str) -> str:
 
 def silence(sources: Sequence[Source]) -> str:
     """Which sources report no more, and since when; nothing in it changes while only time passes."""
-    since = min(source.reported_to for source in sources)
+    first, last = (words.clock(end(source.reported_to for source in sources)) for end in (min, max))
+    since = f"silent since {first}" if first == last else f"silent, the first since {first}"
     names = words.listed(sorted(source.source_id for source in sources))
     who = words.brokers(source.broker_id for source in sources if source.broker_id >= 0)
     of = f" of {who}" if any(source.broker_id >= 0 for source in sources) else ""
-    return f"{words.count(len(sources), 'source')}{of} silent since {words.clock(since)}: {names}"
+    return f"{words.count(len(sources), 'source')}{of} {since}: {names}"
 
 
 def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:

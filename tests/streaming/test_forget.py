@@ -218,7 +218,7 @@ def test_one_cluster_is_made_anew_from_bronze(lake, killed_after):
         for _, _ in zip(range(killed_after), killed, strict=False):
             pass
         killed.close()
-        with pytest.raises(UsageError, match="run --rebuild --cluster xenopus` was cut off"):
+        with pytest.raises(UsageError, match="run --once --rebuild --cluster xenopus` was cut off"):
             run(lake)
     list(rebuild(lake, GONE, go, lambda: None))
     after = {name: (rows_of(lake, name), rows_of(lake, name, GONE)) for name in names}

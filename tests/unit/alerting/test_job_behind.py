@@ -33,7 +33,7 @@ def test_it_names_the_cluster_and_since_when():
         "critical", "c", at(0), {"cluster": "c", "cause": "behind"},
     )  # fmt: skip
     assert alert.summary == ("c: NOT JUDGED: `hwmark run` has not read what bronze got since 2026-11-21 12:00:00 UTC")
-    assert "nothing of it was ever reconstructed" in behind(900, judged_once=False)[0].summary
+    assert "nothing of it is reconstructed" in behind(900, judged_once=False)[0].summary
 
 
 def test_nothing_but_time_changes_in_it():

@@ -156,7 +156,7 @@ def test_a_lake_that_no_job_has_read_is_not_known(tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(400 * 86_400))
     status, lines = gate(path, "--broker", "1")
     assert status == 4
-    assert "NOT JUDGED: nothing of it was ever reconstructed" in lines[0]
+    assert "NOT JUDGED: nothing of it is reconstructed" in lines[0]
 
 
 def test_a_job_that_never_wrote_brokers_is_not_known(tmp_path):

@@ -29,7 +29,7 @@ def changed(**values):
         pytest.param(changed(backlog=Backlog(5, at(0))), "prod: NOT JUDGED: `hwmark run` has not", id="job behind"),
         pytest.param(
             changed(reconstructed=False, judged_to=None, backlog=Backlog(5, at(990))),
-            "prod: NOT JUDGED: nothing of it was ever reconstructed", id="never read",
+            "prod: NOT JUDGED: nothing of it is reconstructed", id="never read",
         ),
         pytest.param(changed(judged_to=None), "prod: judged, but nothing was reported of any", id="no present"),
         pytest.param(

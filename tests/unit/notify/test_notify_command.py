@@ -87,7 +87,7 @@ def test_nothing_is_fine_where_nothing_is_judged(there, tmp_path):
     assert "/beat" not in [r.path for r in there.requests]
     (posted,) = [r.json for r in there.requests if r.path == "/api/v2/alerts"]
     assert {alert["labels"]["alertname"] for alert in posted} == {"HwmarkStaleSource"}, "the job may yet be starting"
-    assert "notify: watchdog withheld: prod: NOT JUDGED: nothing of it was ever reconstructed" in done.output
+    assert "notify: watchdog withheld: prod: NOT JUDGED: nothing of it is reconstructed" in done.output
 
 
 def test_a_dry_run_prints_everything_and_sends_and_writes_nothing(lake, there, tmp_path):

@@ -14,6 +14,7 @@ from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
+from pipelines.streaming.unfinished import Removal
 from schemas import alerts, hw_regressions, incidents, quality_results, replica_sync
 from schemas import tables as declared
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
@@ -125,7 +126,7 @@ def test_a_note_ends_what_was_told_before_it_whatever_the_clock_of_its_host(lake
     assert told(60, ALERT)[0] == 3
     monkeypatch.setattr(clock, "now", lambda: at(written))
     noted = CliRunner().invoke(app, ["note", "--cluster", "prod", "--handled", "sent again", "--lake", lake])
-    assert (noted.exit_code, noted.output) == (0, "noted of prod: the next evaluation ends what it is about\n")
+    assert (noted.exit_code, noted.output) == (0, "noted for prod: the next evaluation ends what it is about\n")
     status, text = told(100, ALERT)
     assert (status, "HANDLED critical loss: prod: " in text) == (0, True)
 
@@ -274,6 +275,13 @@ def test_while_silver_is_made_anew_nothing_is_judged_and_what_fires_goes_on(lake
     assert (status, text.splitlines()[0].startswith("prod: NOT JUDGED: silver is being made anew")) == (3, True)
     assert [line.count("not known since") for line in text.splitlines() if " critical loss: prod" in line] == [1]
     assert "no loss is known" not in text
+
+
+def test_a_rebuild_of_one_cluster_names_a_command_that_can_be_typed(tmp_path):
+    """It named `hwmark run --rebuild --cluster prod`, which needs --once."""
+    words = Removal("prod", again=True).words.split()
+    done = CliRunner().invoke(app, [*words[1:], "--lake", f"{tmp_path}/none"])
+    assert (done.exit_code, "there is no lake" in done.output) == (2, True), done.output
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -441,6 +449,7 @@ def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lak
     write(lake, "hw_regressions", loss(ts=at(30)))
     status, text = told(60, ALERT, CHECK)
     assert (status, "FIRING critical loss" in text, "names column x" in text) == (3, True, True)
+    assert "No expectation was judged." in text.splitlines()
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["a check finds it", "another evaluation made it anew"])
@@ -664,6 +673,7 @@ def test_a_record_of_what_was_told_that_is_damaged_is_a_failed_expectation_once(
         Path(lake, path).write_text("{")
     status, text = told(70, CHECK)
     assert (status, text.count(" record_is_whole")) == (4, 4), "a line each, and the last line names both"
+    assert text.count(": nothing to do, its writer makes it anew") == 2
     status, text = told(80, CHECK)
     assert status == 0, text
 

@@ -4,6 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
+
+from pipelines.cli import app
 
 REPOSITORY = Path(__file__).parents[3]
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
@@ -48,6 +51,26 @@ def test_every_rule_of_kafka_that_code_cites_is_in_the_book():
     rules = re.findall(r"^### (\d+\.\d+) ", (REPOSITORY / "docs/kafka-rules.md").read_text(), re.MULTILINE)
     assert cited
     assert sorted(cited - set(rules)) == []
+
+
+def options(line):
+    """The options of `hwmark LINE`, and those that its command has."""
+    command, words = get_command(app), line.split(" #")[0].split()
+    known = {"--help", *(name for option in command.params for name in option.opts)}
+    while words and words[0] in getattr(command, "commands", ()):
+        command = command.commands[words.pop(0)]
+    known |= {name for option in command.params for name in (*option.opts, *option.secondary_opts)}
+    return {found[0] for word in words if (found := re.match(r"--[a-z][a-z-]*", word))}, known
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(REPOSITORY))
+)
+def test_every_option_of_a_command_that_is_named_exists(page):
+    """A runbook said `hwmark gate --stop`."""
+    text = re.sub(r"\s*\\\n\s*", " ", page.read_text())
+    lines = re.findall(r"(?:^|[`\s/])hwmark ([a-z][^`\n|&;]*)", text, re.MULTILINE)
+    assert [line for line in lines for given, known in [options(line)] if given - known] == []
 
 
 def test_the_readme_is_short():

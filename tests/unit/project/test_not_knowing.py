@@ -159,7 +159,7 @@ CASES = {
     "nothing amiss": Case(live, [JUDGED, "prod: OK: 4 partitions, all in sync", f"prod: {NO_LOSS} from "]),
     "never run": Case(
         never_run,
-        ["prod: NOT JUDGED: nothing of it was ever reconstructed, so neither its state nor its losses are known; "
+        ["prod: NOT JUDGED: nothing of it is reconstructed, so neither its state nor its losses are known; "
          "3 events to read, the oldest for 6 min"],
         FINE, ("job_behind",),
     ),
@@ -178,7 +178,7 @@ CASES = {
         FINE, ("job_behind", "loss"),
     ),
     "clusters of bronze that were never read": Case(
-        another_cluster, ["a: NOT JUDGED: ", "k: NOT JUDGED: nothing of it was ever reconstructed", JUDGED],
+        another_cluster, ["a: NOT JUDGED: ", "k: NOT JUDGED: nothing of it is reconstructed", JUDGED],
     ),  # job_behind fires of none yet: Spark may be starting
     "a silent leader": Case(
         silent_leader,

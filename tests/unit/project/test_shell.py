@@ -169,11 +169,12 @@ def test_sentences_are_folded_and_nothing_of_them_is_lost(width, tmp_path):
     sentence = " ".join(f"word{n}" for n in range(40))
     alert = {"rule": "loss", "severity": "critical", "state": "firing", "first_ts": at(0), "last_ts": at(1)}
     sound(tmp_path, health("orders", 0))
-    write(tmp_path, "alerts", {**alert, "alert_id": "a", "summary": sentence, "labels": [("cluster", "prod")]})
+    write(tmp_path, "alerts", {**alert, "alert_id": "a1b2", "summary": sentence, "labels": [("cluster", "prod")]})
     shown = hwmark("show", "alerts", "--lake", str(tmp_path)).output
     table = shown[shown.index("last ts") :]
     assert max(map(len, table.splitlines())) <= 60
     assert [word for word in table.split() if word.startswith("word")] == sentence.split()
+    assert "a1b2" in table, "`note --incident` asks for it"
 
 
 @pytest.mark.parametrize("name", MODULES)

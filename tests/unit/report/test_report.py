@@ -141,7 +141,7 @@ def test_a_cluster_that_was_not_judged_is_said(lake, tmp_path):
     reported(lake, 1, 2)
     committed_at(lake, 0, at(0))
     page = words_of(report(lake, tmp_path))
-    assert "prod: NOT JUDGED: nothing of it was ever reconstructed" in page
+    assert "prod: NOT JUDGED: nothing of it is reconstructed" in page
     assert "Nothing is recorded of this period. That is not the same as nothing having happened" in page
 
 

@@ -114,7 +114,7 @@ def test_what_is_not_judged_is_neither_ok_nor_without_loss():
 def test_of_a_cluster_that_was_never_read_there_is_one_sentence():
     never = ClusterRecord("prod", reconstructed=False, backlog=WAITING)
     assert said(never) == [
-        "NOT JUDGED: nothing of it was ever reconstructed, so neither its state nor its losses are known; "
+        "NOT JUDGED: nothing of it is reconstructed, so neither its state nor its losses are known; "
         "1,200 events to read, the oldest for 10 min"
     ]
 
@@ -155,7 +155,7 @@ def test_what_is_missing_of_the_telemetry_is_said_with_the_verdict_and_with_the_
         (
             (replace(SOURCE, reported_to=at(-900)), Source("metadata.dump", -1, at(-400)), SOURCE),
             None,
-            "2 sources of broker 1 silent since 2026-09-01 11:45:00 UTC: broker-1/server.log, metadata.dump",
+            "2 sources of broker 1 silent, the first since 2026-09-01 11:45:00 UTC: broker-1/server.log, metadata.dump",
         ),
         ((Source("metadata.dump", -1, at(-400)), SOURCE), None,
          "1 source silent since 2026-09-01 11:53:20 UTC: metadata.dump"),
