@@ -29,8 +29,9 @@ class Step:
     it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
     to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
     `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
-    fire yet. `unread`: by table path, since when the table cannot be read. `tables`: by name, the ids of the tables of
-    `ops`, `gone` those in whose place there is another one by now. `written_at`: of the last row of `ops/alerts`.
+    fire yet. `unread`: by path, since when the table cannot be read, or a cluster is made anew. `tables`: by name, the
+    ids of the tables of `ops`, `gone` those in whose place there is another one by now. `written_at`: of the last
+    row of `ops/alerts`.
     """
 
     clocks: Mapping[str, Mapping[str, int]] = field(default_factory=dict)

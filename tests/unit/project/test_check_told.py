@@ -277,6 +277,16 @@ def test_while_silver_is_made_anew_nothing_is_judged_and_what_fires_goes_on(lake
     assert "no loss is known" not in text
 
 
+def test_a_rebuild_of_one_cluster_that_was_cut_off_is_told_once_it_is_late(lake, told):
+    """The verdict said LOST and NOT JUDGED, and the status was 0 for months."""
+    job_has_made_tables(lake)
+    write(lake, "hw_regressions", loss(ts=at(30)))
+    Lake(lake).write_durably("_forget.json", json.dumps({"cluster": "prod", "before": None, "again": True}).encode())
+    assert told(60, ALERT)[0] == 0
+    status, text = told(60 + 301, ALERT)
+    assert (status, "FIRING critical job_behind: prod: NOT JUDGED: " in text) == (3, True), text
+
+
 def test_a_rebuild_of_one_cluster_names_a_command_that_can_be_typed(tmp_path):
     """It named `hwmark run --rebuild --cluster prod`, which needs --once."""
     words = Removal("prod", again=True).words.split()
