@@ -115,8 +115,8 @@ class UnknownLines:
             file.older = file.older or any(run.begin > end for run, end in zip(runs, ends, strict=False))
         known, first = 0, last_message(digests)
         file.last_line = lines[bounds[first] : bounds[first + 1]]
-        if runs and again[: runs[0].begin].all():  # told one by one
-            runs.insert(0, Run(0, runs[0].begin, Stretch(), 0))
+        if runs:  # others before them may have been told one by one
+            runs[:0] = [Run(k, k + 1, self.mine, -1) for k in np.flatnonzero(again[: runs[0].begin]).tolist()]
         if runs or file.older:
             lines, known = self._between(file, lines, digests, bounds, runs)
         else:
@@ -169,8 +169,8 @@ class UnknownLines:
             elif between:
                 begin = file.offset - len(lines) + int(bounds[at])
                 file.note(begin, begin + len(between), line_number(between))
+            at = run.end
             if run.at >= 0:
-                at = run.end
                 ends = (self.mine.count, *(end for one, end in file.limits if one is self.mine))
                 continues = run.stretch is self.mine and run.told_end in ends  # since then it told this file's lines
                 file.holds_end |= continues

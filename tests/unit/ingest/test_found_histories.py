@@ -167,6 +167,13 @@ def _excerpt(one: Directory) -> None:
             ],
             id="files are rotated by copy and by move within a tick of the clock, so that times say nothing",
         ),
+        pytest.param(
+            [
+                _poll_while(0, 1 << 20, "move", "write", "copy", "write"),
+                *(_poll_while(6, 50, "write"), _last(3), _last(5)),
+            ],
+            id="last lines begin with the line before a hole, and go on with one of those that were missing",
+        ),
     ],
 )
 def test_lines_are_told_once(steps: Steps) -> None:
