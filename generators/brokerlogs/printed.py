@@ -167,15 +167,9 @@ def _rows(one: _Print, described: _Print, cluster: str) -> tuple[pa.Table, int]:
         if min_isr is not None:
             events.append("config", **about, place=partitions.place_of_topic(topic), min_isr=min_isr)
     for topic, number, leader, replicas, isr in _PARTITION.findall(one.text):
-        told: dict[str, Any] = {
-            "leader_id": _leader(leader),
-            "isr": _ids(isr),
-            "replicas": _ids(replicas),
-            "detail": "metadata",
-        }
-        events.append(
-            "isr", **about, **told, topic_id=topics.get(topic), place=partitions.place_of(f"{topic}-{number}")
-        )
+        told: dict[str, Any] = {"leader_id": _leader(leader), "isr": _ids(isr), "replicas": _ids(replicas)}
+        told |= {"topic_id": topics.get(topic), "place": partitions.place_of(f"{topic}-{number}")}
+        events.append("isr", **about, **told, detail="metadata")
     leaderless = 0
     for topic, number, offset in _OFFSET.findall(one.text):
         leader = leaders.get((topic, int(number)), -1)

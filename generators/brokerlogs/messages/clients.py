@@ -7,7 +7,6 @@ of the record before it, and where the log of the leader that it asks now leaves
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
@@ -37,11 +36,8 @@ def read(broker: BrokerLogState, line: Line, events: EventBuilder) -> bool:
     if position is None or epoch is None or end is None or common is None or leader is None or current is None:
         return False
     if broker.wanted(place) and current > epoch:
-        about: dict[str, Any] = {
-            "place": place,
-            "replica_id": leader,
-            "leo": end,
-            "detail": position_detail(position, common, end),
-        }
-        append_row(events, "truncate", line, leader_epoch=current, **about)
+        detail = position_detail(position, common, end)
+        append_row(
+            events, "truncate", line, leader_epoch=current, place=place, replica_id=leader, leo=end, detail=detail
+        )
     return True

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import Line, broker_ids, is_recovering, printed_fields
+from generators.brokerlogs.messages.broker_state import Line, is_recovering, printed_fields
 from generators.brokerlogs.messages.controller_state import (
     BROKER,
-    NO_CHANGE,
     TOPIC,
     ControllerHandler,
     ControllerLogState,
@@ -23,25 +22,12 @@ def _partition_change(controller: ControllerLogState, line: Line, match: re.Matc
     key = (match[4], int(match[3]))
     controller.record_topic(match[4], match[2])
     controller.changed = key
-    update = Registration(
-        _optional_int(new.get("leader")),
-        _optional_int(new.get("leaderEpoch")),
-        _optional_int(new.get("partitionEpoch")),
-        broker_ids(new["isr"]) if "isr" in new else None,
-        broker_ids(new["replicas"]) if "replicas" in new else None,
-        broker_ids(new["elr"]) if "elr" in new else None,
-        broker_ids(new["lastKnownElr"]) if "lastKnownElr" in new else None,
-    )
     unclean = True if match[1] else is_recovering(new.get("leaderRecoveryState"))
-    controller.change(line, key, update, unclean, events)
+    controller.change(line, key, Registration.of_fields(new), unclean, events)
 
 
 def _optional_int(text: str | None) -> int | None:
     return None if text is None else int(text)
-
-
-def _optional_ids(text: str) -> list[int] | None:
-    return None if text == "null" else broker_ids(text)
 
 
 def _replayed_change(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -52,33 +38,18 @@ def _replayed_change(controller: ControllerLogState, line: Line, match: re.Match
     if controller.changed == key:
         controller.changed = None
         return
-    leader = int(record["leader"])
-    update = Registration(
-        leader=None if leader == NO_CHANGE else leader,
-        isr=_optional_ids(record["isr"]),
-        replicas=_optional_ids(record["replicas"]),
-        elr=_optional_ids(record.get("eligibleLeaderReplicas", "null")),
-        last_known_elr=_optional_ids(record.get("lastKnownElr", "null")),
-    )
+    if not {"leader", "isr", "replicas"} <= record.keys():
+        raise KeyError(key)
     recovery = record.get("leaderRecoveryState", "-1")
-    controller.change(line, key, update, None if recovery == "-1" else is_recovering(recovery), events)
+    is_unclean = None if recovery == "-1" else is_recovering(recovery)
+    controller.change(line, key, Registration.of_fields(record), is_unclean, events)
 
 
 def _replayed_partition(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
     record = printed_fields(match[4])
     controller.record_topic(match[3], match[1])
-    registration = Registration(
-        int(record["leader"]),
-        int(record["leaderEpoch"]),
-        int(record["partitionEpoch"]),
-        broker_ids(record["isr"]),
-        broker_ids(record["replicas"]),
-        broker_ids(record.get("elr", "")),
-        broker_ids(record.get("lastKnownElr", "")),
-    )
-    controller.register(
-        line, (match[3], int(match[2])), registration, record.get("leaderRecoveryState") == "RECOVERING", events
-    )
+    key, is_unclean = (match[3], int(match[2])), record.get("leaderRecoveryState") == "RECOVERING"
+    controller.register(line, key, Registration.of_fields(record), is_unclean, events)
 
 
 def _replayed_topic(controller: ControllerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:

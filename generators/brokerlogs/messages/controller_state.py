@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row, broker_ids
 from schemas.event_types import RACK, TOPIC_DELETED
 
 NO_CHANGE = -2
@@ -47,6 +47,16 @@ class Registration:
     replicas: list[int] | None = None
     elr: list[int] | None = None
     last_known_elr: list[int] | None = None
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Registration:
+        """Return what these fields say, as Kafka prints them or as JSON has them; None for what changes nothing."""
+        fields = {name: value for name, value in fields.items() if value not in (NO_CHANGE, f"{NO_CHANGE}", "null")}
+        numbers = (fields.get(name) for name in ("leader", "leaderEpoch", "partitionEpoch"))
+        elr = fields.get("elr", fields.get("eligibleLeaderReplicas"))
+        lists = (fields.get("isr"), fields.get("replicas"), elr, fields.get("lastKnownElr"))
+        leader, epoch, version = (None if number is None else int(number) for number in numbers)
+        return cls(leader, epoch, version, *(broker_ids(ids) if isinstance(ids, str) else ids for ids in lists))
 
 
 @dataclass
@@ -91,18 +101,12 @@ class ControllerLogState:
         self, line: Line, key: tuple[str, int], registration: Registration, is_recovering: bool, events: EventBuilder
     ) -> None:
         """A PartitionRecord: an election of the first leader where the partition is new, else (from a snapshot) an
-        ISR."""
+        ISR. Raises KeyError where not all of it is there."""
+        if None in (getattr(registration, name) for name in _FIELDS[:5]):
+            raise KeyError(key)
         self.registrations[key] = registration
-        elected = registration.partition_epoch == 0
-        self._append(
-            "election" if elected else "isr",
-            line,
-            key,
-            registration,
-            is_recovering,
-            events,
-            None if elected else "controller",
-        )
+        kind, detail = ("election", None) if registration.partition_epoch == 0 else ("isr", "controller")
+        self._append(kind, line, key, registration, is_recovering, events, detail)
 
     def change(
         self, line: Line, key: tuple[str, int], update: Registration, is_recovering: bool | None, events: EventBuilder
@@ -140,21 +144,10 @@ class ControllerLogState:
         topic = self.broker_log.names.get(key[0])
         place = self.broker_log.partitions.place_of(f"{topic}-{key[1]}") if topic else -1
         if self.broker_log.wanted(place):
-            append_row(
-                events,
-                type,
-                line,
-                place=place,
-                topic_id=key[0],
-                leader_id=registration.leader,
-                leader_epoch=registration.leader_epoch,
-                partition_epoch=registration.partition_epoch,
-                isr=registration.isr,
-                replicas=registration.replicas,
-                unclean=None if is_recovering is None else int(is_recovering),
-                detail=detail,
-                **self._commit_fields(line),
-            )
+            told: dict[str, Any] = {name: getattr(registration, name) for name in _FIELDS[1:5]}
+            told |= {"leader_id": registration.leader, "unclean": None if is_recovering is None else int(is_recovering)}
+            told |= self._commit_fields(line)
+            append_row(events, type, line, place=place, topic_id=key[0], detail=detail, **told)
 
     def _commit_fields(self, line: Line) -> dict[str, Any]:
         """Return the columns `committed` and `controller_epoch` for the rows of a line.
@@ -175,15 +168,8 @@ class ControllerLogState:
         """
         if epoch is not None:
             self.brokers[broker] = epoch
-        append_row(
-            events,
-            "broker_state",
-            line,
-            replica_id=broker,
-            broker_epoch=self.brokers.get(broker),
-            detail=state,
-            **{} if own_report else self._commit_fields(line),
-        )
+        about = {"broker_epoch": self.brokers.get(broker)} | ({} if own_report else self._commit_fields(line))
+        append_row(events, "broker_state", line, replica_id=broker, detail=state, **about)
 
     def registration_change(
         self, line: Line, broker: int, epoch: int, change: RegistrationChange, events: EventBuilder

@@ -36,19 +36,11 @@ def _skipped_change(broker: BrokerLogState, line: Line, match: re.Match[str], ev
     place, record = broker.partitions.place_of(match[2]), printed_fields(match[4])
     broker.record_epochs(place, events, match[3], int(record["leaderEpoch"]), int(record["partitionEpoch"]))
     hw = re.search(r"Current high watermark (\d+)", line.message)
-    unclean = is_recovering(record.get("leaderRecoveryState"))
-    _isr(
-        broker,
-        line,
-        place,
-        events,
-        "metadata",
-        leader_id=int(record["leader"]),
-        isr=broker_ids(record["isr"]),
-        replicas=broker_ids(record["replicas"]),
-        unclean=None if unclean is None else int(unclean),
-        hw=int(hw[1]) if hw and match[1] == "leader" else None,
-    )
+    recovery = is_recovering(record.get("leaderRecoveryState"))
+    told = {"leader_id": int(record["leader"]), "hw": int(hw[1]) if hw and match[1] == "leader" else None}
+    lists = {name: broker_ids(record[name]) for name in ("isr", "replicas")}
+    unclean = None if recovery is None else int(recovery)
+    _isr(broker, line, place, events, "metadata", unclean=unclean, **told, **lists)
 
 
 def _isr_updated(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:

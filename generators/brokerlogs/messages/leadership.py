@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import (
-    BrokerLogState,
-    Line,
-    MessagePattern,
-    append_row,
-    broker_ids,
-)
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern, append_row, broker_ids
 
 ID = r"(?:Some\(|Optional\[)?([\w-]{22})[)\]]?"
 """A topic id, as Scala and Java print it."""
@@ -26,61 +21,37 @@ def _recovering(broker: BrokerLogState, line: Line, match: re.Match[str], events
     broker.partitions.state["unclean"][place] = 1
 
 
-def _leader(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+def _begin_term(
+    broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder
+) -> dict[str, Any] | None:
+    """Record the start of a term; returns what its row has as a leader's and as a follower's, None if not wanted."""
     place = broker.partitions.place_of(match[1])
     if not broker.wanted(place):
-        return
-    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
+        return None
+    epoch, partition_epoch = int(match[3]), _optional_int(match[5])
     broker.record_epochs(place, events, match[2], epoch, partition_epoch)
-    state = broker.partitions.state[place]
-    broker.led.add(place)
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
-    state["leader_leo"], state["hw"] = leo, hw
-    append_row(
-        events,
-        "leader",
-        line,
-        level=line.level,
-        place=place,
-        topic_id=broker.topic_id(place, events),
-        leader_id=line.broker,
-        replica_id=line.broker,
-        leader_epoch=epoch,
-        partition_epoch=partition_epoch,
-        leo=leo,
-        leader_leo=leo,
-        hw=hw,
-        isr=broker_ids(match[7]),
-        unclean=1 if state["unclean"] else None,
-    )
-    state["unclean"] = 0
+    about = {"level": line.level, "place": place, "topic_id": broker.topic_id(place, events), "replica_id": line.broker}
+    offsets = {"leo": int(match[4]), "hw": int(match[6])}
+    return {**about, "leader_epoch": epoch, "partition_epoch": partition_epoch, **offsets}
+
+
+def _leader(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
+    if about := _begin_term(broker, line, match, events):
+        broker.led.add(about["place"])
+        state = broker.partitions.state[about["place"]]
+        state["leader_leo"], state["hw"] = about["leo"], about["hw"]
+        about |= {"leader_id": line.broker, "leader_leo": about["leo"], "unclean": 1 if state["unclean"] else None}
+        append_row(events, "leader", line, isr=broker_ids(match[7]), **about)
+        state["unclean"] = 0
 
 
 def _follower(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
-    place = broker.partitions.place_of(match[1])
-    if not broker.wanted(place):
-        return
-    epoch, leo, partition_epoch, hw = int(match[3]), int(match[4]), _optional_int(match[5]), int(match[6])
-    broker.prints_followers = True
-    broker.led.discard(place)
-    broker.record_epochs(place, events, match[2], epoch, partition_epoch)
-    broker.partitions.start_term(place)
-    broker.proposed.pop(place, None)
-    append_row(
-        events,
-        "follower",
-        line,
-        level=line.level,
-        place=place,
-        topic_id=broker.topic_id(place, events),
-        leader_id=_optional_int(match[7]),
-        replica_id=line.broker,
-        leader_epoch=epoch,
-        partition_epoch=partition_epoch,
-        leo=leo,
-        hw=hw,
-    )
+    if about := _begin_term(broker, line, match, events):
+        broker.prints_followers = True
+        broker.led.discard(about["place"])
+        append_row(events, "follower", line, leader_id=_optional_int(match[7]), **about)
 
 
 def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events: EventBuilder) -> None:
@@ -96,16 +67,7 @@ def _bare_start(broker: BrokerLogState, line: Line, match: re.Match[str], events
     broker.partitions.start_term(place)
     broker.proposed.pop(place, None)
     about = {"leader_id": line.broker, "replica_id": line.broker, "leader_epoch": epoch}
-    append_row(
-        events,
-        "election",
-        line,
-        level=line.level,
-        place=place,
-        leo=leo,
-        committed=1,
-        **about,
-    )
+    append_row(events, "election", line, level=line.level, place=place, leo=leo, committed=1, **about)
 
 
 def _optional_int(text: str | None) -> int | None:

@@ -8,12 +8,7 @@ from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line
-from generators.brokerlogs.messages.controller_state import (
-    NO_CHANGE,
-    ControllerLogState,
-    Registration,
-    RegistrationChange,
-)
+from generators.brokerlogs.messages.controller_state import ControllerLogState, Registration, RegistrationChange
 
 
 def read_record(controller: ControllerLogState, line: Line, events: EventBuilder) -> str | None:
@@ -45,32 +40,16 @@ def _topic_record(controller: ControllerLogState, line: Line, data: dict[str, An
 
 
 def _partition_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
-    registration = Registration(
-        data["leader"],
-        data["leaderEpoch"],
-        data.get("partitionEpoch", 0),
-        data["isr"],
-        data["replicas"],
-        data.get("eligibleLeaderReplicas"),
-        data.get("lastKnownElr"),
-    )
-    controller.register(
-        line, (data["topicId"], data["partitionId"]), registration, data.get("leaderRecoveryState", 0) == 1, events
-    )
+    registration = Registration.of_fields({"partitionEpoch": 0, **data})
+    is_unclean = data.get("leaderRecoveryState", 0) == 1
+    controller.register(line, (data["topicId"], data["partitionId"]), registration, is_unclean, events)
 
 
 def _change_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:
-    leader = data.get("leader")
-    update = Registration(
-        leader=None if leader == NO_CHANGE else leader,
-        isr=data.get("isr"),
-        replicas=data.get("replicas"),
-        elr=data.get("eligibleLeaderReplicas"),
-        last_known_elr=data.get("lastKnownElr"),
-    )
     recovery = data.get("leaderRecoveryState", -1)
     is_recovering = None if recovery == -1 else recovery == 1
-    controller.change(line, (data["topicId"], data["partitionId"]), update, is_recovering, events)
+    key = data["topicId"], data["partitionId"]
+    controller.change(line, key, Registration.of_fields(data), is_recovering, events)
 
 
 def _clear_elr_record(controller: ControllerLogState, line: Line, data: dict[str, Any], events: EventBuilder) -> None:

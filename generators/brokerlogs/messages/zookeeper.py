@@ -73,12 +73,8 @@ def _removed(controller: ControllerLogState, line: Line, match: re.Match[str], e
     """A replica left the ISR as its broker stopped or failed, which begins a new leader epoch, with or without a
     leader. Kafka 3.0 prints no version."""
     controller.epoch = int(match[6])
-    fields = {
-        "leader_id": int(match[2]),
-        "isr": broker_ids(match[3]),
-        "leader_epoch": int(match[4]),
-        "partition_epoch": int(match[5]) if match[5] else None,
-    }
+    fields = {"leader_id": int(match[2]), "isr": broker_ids(match[3]), "leader_epoch": int(match[4])}
+    fields["partition_epoch"] = int(match[5]) if match[5] else None
     _append_change(controller, line, match[1], fields, events)
 
 

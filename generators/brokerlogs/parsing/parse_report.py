@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from generators.brokerlogs.scanning.arrays import Array
-from generators.brokerlogs.scanning.line_record import BROKEN, CONTINUATION, DUMPED, IGNORED, REQUEST
+from generators.brokerlogs.scanning.line_record import BROKEN, DUMPED, IGNORED, REQUEST
 from generators.brokerlogs.scanning.loggers import is_irrelevant
 
 LONGEST_EXAMPLE = 300
@@ -31,16 +31,10 @@ class ParseReport:
     """Lines of evidence that were not understood, by logger and shape."""
     examples: dict[str, str] = field(default_factory=dict)
     """The first line of each shape."""
-    continuation: int = 0
-    """Lines without a header: stack traces and the like."""
     broken: int = 0
     """Lines that cannot be read."""
     overlong: int = 0
     """Those of the broken lines that are longer than a line may be."""
-    requests: int = 0
-    """Lines of the request log, recognised and skipped."""
-    torn: bool = False
-    """The last line has no end."""
     has_sn: bool = False
     """Lines are numbered (%sn); without it lines lost before the reader cannot be detected."""
     level: int = 0
@@ -62,9 +56,7 @@ class ParseReport:
         """Count decided lines; `loggers` are the names behind their numbers."""
         kinds = np.bincount(lines["kind"], minlength=DUMPED + 1)
         self.lines += len(lines)
-        self.continuation += int(kinds[CONTINUATION])
         self.broken += int(kinds[BROKEN])
-        self.requests += int(kinds[REQUEST])
         self.understood += int(kinds[REQUEST + 1 :].sum())
         for logger, count in enumerate(np.bincount(lines["logger"][lines["kind"] == IGNORED])):
             if count and is_irrelevant(loggers[logger]):

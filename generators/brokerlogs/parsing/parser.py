@@ -45,7 +45,6 @@ class SourceParser:
         broker_id: int | None = None,
         timezone: str = "UTC",
         internal_topics: bool = True,
-        level: int | None = None,
         clock_offsets: ClockOffsets | None = None,
         layout: str | None = None,
     ) -> None:
@@ -56,12 +55,10 @@ class SourceParser:
             "broker_id": broker_id,
             "timezone": timezone,
             "internal_topics": internal_topics,
-            "level": level,
             **({"layout": layout} if layout else {}),
         }
         self._translation = Translation(timezone, layout)
         self.clock_offsets = clock_offsets or ClockOffsets()
-        self._level = -1 if level is None else level
         self._partitions = PartitionStates(internal_topics)
         self._scanner = Scanner(self._partitions, timezone)
         self._topic_ids = TopicIds()
@@ -126,7 +123,6 @@ class SourceParser:
         events = [table for piece in pieces for table in self._read_piece(piece)]
         if last:
             events.append(self.flush())
-            self.report.torn = bool(self._whole_lines.rest) or self._whole_lines.dropped
             self._whole_lines = WholeLines()
         return pa.concat_tables(events) if events else EVENTS.empty_table()
 
@@ -190,7 +186,8 @@ class SourceParser:
     def restore(cls, blob: bytes) -> SourceParser:
         """The parser of this snapshot. Raises ValueError for one of another version."""
         stored = load(blob)
-        parser = cls(stored["cluster"], stored["source_id"], **stored["settings"])
+        settings = {name: value for name, value in stored["settings"].items() if name != "level"}  # one of before
+        parser = cls(stored["cluster"], stored["source_id"], **settings)
         vars(parser.report).update(stored["report"])
         parser.low_watermark = stored["low_watermark"]
         parser._partitions.load(stored["partitions"])
@@ -219,9 +216,7 @@ class SourceParser:
         lines = self._scanner.lines(data, buf, ends)
         taken = np.searchsorted(lines["start"], np.array(self._taken, np.int64))
         before = int(self._decided["ts"][0])
-        decisions, stop = decide(
-            buf, lines, len(lines), taken, self._partitions.state, self._decided[0], self._level, last
-        )
+        decisions, stop = decide(buf, lines, len(lines), taken, self._partitions.state, self._decided[0], last)
         rest = int(lines["start"][stop]) if stop < len(lines) else len(data)
         self._taken = [int(lines["start"][stop + k]) - rest for k in np.flatnonzero(decisions["taken"][stop:])]
         self._waiting = data[rest:]

@@ -135,12 +135,12 @@ def _greatest_number(lines: Array, n: int, i: int, decision: Any, state: Any, la
 
 @compiled
 def decide(
-    buf: Array, lines: Array, count: int, taken: Array, places: Array, state: Any, forced: int, last: bool
+    buf: Array, lines: Array, count: int, taken: Array, places: Array, state: Any, last: bool
 ) -> tuple[Array, int]:
     """Decisions for a prefix of `count` lines: (decisions, length of the prefix).
 
     `state` (STATE) and `places` (PARTITION) move on to its end. `taken` are the lines that a decision of an earlier
-    call took, `forced` is a level to be used for all lines, -1 for none; `last`: no lines will follow.
+    call took; `last`: no lines will follow.
     """
     decisions = np.zeros(count, DECISION)
     for j in taken:
@@ -159,8 +159,6 @@ def decide(
         level, opened = _level_at(lines, n, i, state, last)
         if level == UNDECIDED:
             return decisions, i
-        if forced >= 0:
-            level = forced
         opens = kind in (ADVANCED, SKIPPED, UNDER_MIN, PROPOSED) and level == FULL and not decision.taken
         if opens and line.thread >= 0:
             decision.fetch, decision.hw = fetch_of_thread(buf, lines, following, n, i, places, last)

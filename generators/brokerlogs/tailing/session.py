@@ -161,7 +161,7 @@ class IngestSession:
         self.factory, self.cluster = factory, factory.cluster
         self.tailers: list[Tailer] = []
         self.messages: dict[str, None] = {}
-        self.commits = self.bytes = 0
+        self.bytes = 0
         self._began = monotonic()
         self._sources: dict[str, SourceSummary] = {}
         self._broken: Counter[str] = Counter()
@@ -264,7 +264,6 @@ class IngestSession:
 
     def committed(self, current: Round, events: pa.Table) -> None:
         """Count the rows of a round that was committed as `events`."""
-        self.commits += 1
         count_broken(self._broken, events)
         for source_id, rows in current.written.items():
             count_rows(self._sources[source_id], rows)
@@ -285,7 +284,6 @@ class IngestSession:
             sources,
             list(self.messages),
             monotonic() - self._began,
-            self.commits,
             self._broken,
         )
 

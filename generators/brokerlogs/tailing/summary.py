@@ -66,7 +66,6 @@ class IngestSummary:
     sources: list[SourceSummary]
     problems: list[str]
     seconds: float
-    commits: int = 0
     broken: Counter[str] = field(default_factory=Counter)
     """Events that break the contract, by the rule."""
     missing: int = 0
@@ -79,11 +78,6 @@ class IngestSummary:
     @property
     def events(self) -> int:
         return sum(source.events for source in self.sources) + self.printed_events
-
-    @property
-    def text(self) -> int:
-        """Greatest time (us) of any source, 0 where there are no rows."""
-        return max((source.last_ts or 0 for source in self.sources), default=0)
 
     @property
     def line_count(self) -> int:

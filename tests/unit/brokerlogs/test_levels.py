@@ -74,10 +74,6 @@ def test_fetches_that_are_denied_at_run_time_are_missed():
     assert levels(leader(), recorded(2, 0, ms=10), *moved, recorded(2, 9, ms=12_001, thread="b"))[-1] == ("fetch", 3)
 
 
-def test_a_level_can_be_forced():
-    assert levels(leader(), recorded(2, 0), level=1) == [("leader", 1), ("fetch", 1)]
-
-
 @pytest.mark.parametrize(("cut", "level"), [(None, 3), (cut_traces.lean, 2), (cut_traces.info, 0)])
 def test_a_trace_cut_to_a_lower_level_has_that_level(cut, level):
     with gzip.open(traces.path("unclean_election") / "broker-3/replication.log.gz", "rt") as file:
