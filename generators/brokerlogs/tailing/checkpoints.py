@@ -146,7 +146,9 @@ class Checkpoints:
     def _told(self, source_id: str) -> list[Stretch]:
         """The lines told of a source, and of its older ones."""
         states = {name: state for name, state in self.load([source_id]).items() if "lines" in state}
-        self.compared |= {name: (state["like"].get("broker_id"), state["spans"]) for name, state in states.items()}
+        self.compared |= {
+            name: (state.get("like", {}).get("broker_id"), state.get("spans", ())) for name, state in states.items()
+        }
         return [state["lines"] for state in states.values()]
 
     def write(self, states: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def common_end(tailer: Tailer) -> list[pa.Table]:
-    """A progress row at the latest time that a log of its folder tells of, once all of them are read to their ends.
+    """A progress row at the latest time that a log of its broker tells of, once all of them are read to their ends.
 
     They were offered together: a log that ends before the others has printed nothing since. One under a name that
     people gave it may go on in another one, which begins after its end: lines between them are missing then.

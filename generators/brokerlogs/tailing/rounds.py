@@ -75,10 +75,16 @@ def _coalesced(rows: pa.Table, repeats: np.ndarray) -> pa.Table:
     return rows.filter(pa.array(stay)).append_column("repeats", counts)
 
 
-def step(tailers: Sequence[Tailer], into: Round, stop: Callable[[], bool] = lambda: False) -> None:
+def step(
+    tailers: Sequence[Tailer],
+    into: Round,
+    stop: Callable[[], bool] = lambda: False,
+    add_found: Callable[[], None] = lambda: None,
+) -> None:
     """Read further where all rows were taken, then take the rows that no source can still precede.
 
-    The horizon is the least low watermark of all sources. Nothing more is read once `stop` returns True.
+    The horizon is the least low watermark of all sources, those included that `add_found` adds to the tailers, for what
+    was come upon. Nothing more is read once `stop` returns True.
     """
     for tailer in tailers:
         if tailer.drained and not tailer.finished and not stop():
@@ -86,6 +92,7 @@ def step(tailers: Sequence[Tailer], into: Round, stop: Callable[[], bool] = lamb
                 into.bytes += tailer.pull()
             except Stopped:
                 break
+    add_found()
     horizon = min((tailer.low_watermark for tailer in tailers), default=0)
     for tailer in tailers:
         into.add(tailer, tailer.take(horizon))

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +94,7 @@ class TailerFactory:
             ]
             older, readers = first.reader.older, first.reader.older_readers
             while (name := older_id(source, len(readers) + 1)) in states:
-                older.extend([] if len(older) == len(readers) else ())
+                older.extend([[]] if len(older) == len(readers) else ())  # its position was damaged
                 only = older[len(readers)]
                 tailers.append(
                     self._tailer(replace(source, source_id=name), told, states[name], first.settings, only=only)
@@ -176,14 +175,12 @@ class IngestSession:
             return
         self.tailers.extend(tailers)
         limit = min(CHUNK, max(LEAST_CHUNK, ROUND_BYTES // len(self.tailers)))
-        families = defaultdict[tuple[Path, str], defaultdict[str, list[Tailer]]](lambda: defaultdict(list))
+        families = defaultdict[str, list[tuple[str, Tailer]]](list)
         for tailer in self.tailers:
-            own = writer(tailer.source.source_id)
-            families[tailer.source.series.folder, owner(own)][own].append(tailer)
-        for tailer in self.tailers:
-            own = writer(tailer.source.source_id)
-            family = families[tailer.source.series.folder, owner(own)]
-            tailer.limit, tailer.siblings = limit, [one for name in family if name != own for one in family[name]]
+            families[owner(own := writer(tailer.source.source_id))].append((own, tailer))
+        for family in families.values():
+            for own, tailer in family:
+                tailer.limit, tailer.siblings = limit, [one for name, one in family if name != own]
         self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 
     def is_new(self, source: Source) -> bool:
@@ -200,9 +197,7 @@ class IngestSession:
         while not ended:
             current, began = Round(), monotonic()
             while not ended and not self._is_full(current, monotonic() - began):
-                step(self.tailers, current, stop)
-                for tailer in [*self.tailers]:
-                    self.add_tailers(self.factory.older_tailers(tailer))
+                step(self.tailers, current, stop, self._add_older)
                 ended = done(self.tailers) or stop()
             self.bytes += current.bytes
             if ended and not stop():
@@ -210,6 +205,11 @@ class IngestSession:
                 self._add_common_ends(current)
             if current.rows or current.bytes:
                 yield current
+
+    def _add_older(self) -> None:
+        """Read older lines that were come upon, too."""
+        for tailer in [*self.tailers]:
+            self.add_tailers(self.factory.older_tailers(tailer))
 
     def _is_full(self, current: Round, seconds: float) -> bool:
         """Whether a round is long enough, or has as many bytes as are committed at once."""

@@ -45,8 +45,8 @@ class Tailer:
     `state` is what `as_json` returned at the last commit: reading continues right after its rows. `told` are all lines
     told of the files, by this source those in the stretch of `state`, which is added. `only`: see SeriesReader.
     `defaults` are the columns of progress rows until the source's own rows give them. With `follow` the end of the
-    files is not final; else the rows that the parser holds back are emitted there. `siblings` are the other sources of
-    its folder.
+    files is not final; else the rows that the parser holds back are emitted there. `siblings` are the other logs of
+    its broker.
     """
 
     def __init__(

@@ -112,11 +112,19 @@ def test_before_the_better_file_has_such_a_line_they_come_from_the_other_one(tmp
     assert of_server == [30, 30, 30]
 
 
-def test_files_of_other_folders_are_other_brokers(tmp_path: Path) -> None:
+def test_files_of_another_broker_count_too(tmp_path: Path) -> None:
     cluster(tmp_path / "a", replication=numbered(*LEAN))
     cluster(tmp_path / "b", server=stock(LEAN[0], LEAN[3]))
+    (tmp_path / "b" / "broker-1" / "server.properties").write_text("node.id=2\n")
     found = counts_by_file(read_logs([tmp_path / "a" / "broker-1", tmp_path / "b" / "broker-1"], "c"))
     assert found["server.log", "append"] == 1
+
+
+def test_files_of_one_broker_in_two_folders_count_once(tmp_path: Path) -> None:
+    logs = cluster(tmp_path, replication="".join(LEAN))
+    beside = cluster(tmp_path / "beside", server="".join(LEAN))
+    told = counts_by_file(read_logs([logs / "broker-1", beside / "broker-1"], "c"))
+    assert told == counts_by_file(read_logs([logs / "broker-1"], "c"))
 
 
 def test_followers_and_leaders_may_have_files_of_their_own(tmp_path: Path) -> None:
@@ -184,3 +192,14 @@ def test_windows_of_one_log_under_two_names_lose_no_row(tmp_path: Path) -> None:
         return {row["hw"] for row in read_logs([logs], "c").to_pylist() if row["event_type"] == "hw"}
 
     assert hws(both) == hws(whole)
+
+
+def test_older_lines_that_another_file_repeats_count_once(tmp_path: Path) -> None:
+    lean = [leader(), *(advanced(n, n + 1, ms=1000 * n) for n in range(1, 60))]
+    logs, lake = cluster(tmp_path, replication="".join(lean[40:])), str(tmp_path / "lake")
+    ingest_logs([logs], cluster="c", lake=lake)
+    (logs / "broker-1/replication.log.1").write_text("".join(lean[:40]))
+    cluster(tmp_path, server="".join(lean[:40]))
+    ingest_logs([logs], cluster="c", lake=lake)
+    told = [row["hw"] for row in read_events(lake).to_pylist() if row["event_type"] == "hw"]
+    assert sorted(told) == list(range(2, 61))
