@@ -149,7 +149,8 @@ def _unless_excluded(
         return verdict, True
     earlier = topic.terms.before(term)
     unknown = all(t.known_start is None for t in earlier)
-    if unknown and not topic.isr.led_before(term.epoch) and not term.behind_gap and not term.unclean:
+    doubted = term.behind_gap or term.unclean or term.across_seam
+    if unknown and not topic.isr.led_before(term.epoch) and not doubted:
         return verdict, True
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
     again = awaited_until(topic.terms, term, topic.isr, not missing, as_of, lookup)

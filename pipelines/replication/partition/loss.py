@@ -83,7 +83,7 @@ def judge(
         least = LeastStart(term.start_offset, term.epoch, term.known_start is not None)
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
-        if term.across_seam and mark.epoch == term.epoch:
+        if term.across_seam and mark.epoch in (term.epoch, -1):
             least = LeastStart(None, term.epoch, False)
         verdict = _verdict(terms, term, previous, mark, least)
         if verdict is not None and verdict.proof == "unproven" and certain != mark:
@@ -119,7 +119,8 @@ def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMar
         evidence = {**_evidence(term, mark), "missing": [*_missing(term, previous), *replicated]}
         offsets = mark.offset, term.start_hw, term.start_offset
         return Verdict("unclean_loss", "unproven", evidence, previous, *offsets)
-    known = previous is not None and mark.unreported_epoch is None
+    has_order = not term.across_seam or least.offset is not None
+    known = previous is not None and mark.unreported_epoch is None and has_order
     if known and term.start_hw is not None and mark.offset is not None and term.start_hw < mark.offset:
         offsets = mark.offset, term.start_hw, term.start_offset
         return Verdict("stale_leader_hw", "proven", _evidence(term, mark), previous, *offsets)

@@ -48,7 +48,7 @@ class Term(Persisted):
     `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell.
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
     `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
-    behind a seam, see `Terms.crosses_seam`.
+    behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`.
     """
 
     epoch: int

@@ -173,7 +173,7 @@ class TopicHistory(TopicState):
             return
         term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
         term.behind_gap = event.broker_id in self.terms.with_initial_gap
-        term.across_seam = across_seam and term.ordinal > 0
+        term.across_seam = across_seam and (term.ordinal > 0 or (position is not None and position.epoch < 0))
         self.judge_again_at = self.decision_time()
         if not is_earlier:
             self.terms.positions[event.broker_id] = _position(event, term.epoch, term.key, led=True)

@@ -100,7 +100,7 @@ class Directory(RuleBasedStateMachine):
         for k, (position, stretch) in enumerate(states or [(None, Stretch())]):
             told.stretches.append(stretch)
             older = self.readers[0].older if k else []
-            older.extend([] if len(older) == k - 1 else ())
+            older.extend([[]] if len(older) == k - 1 else ())
             only = older[k - 1] if k else None
             self.readers.append(SeriesReader(self.series, told, stretch, position, only=only))
         self.readers[0].older_readers[:] = self.readers[1:]

@@ -186,6 +186,22 @@ def damaged_position(broker: Broker) -> None:
     broker.call()
 
 
+@pytest.mark.parametrize("also", [None, "rep"], ids=["alone", "beside a new log"])
+def test_damaged_positions_of_older_lines_and_of_those_after_them_are_a_seam(tmp_path: Path, also: str | None) -> None:
+    broker = Broker(tmp_path)
+    older_files(broker)
+    for path in Path(broker.lake, "_ingest").rglob("*"):
+        if path.is_file() and path.name != "names.json":
+            path.write_text("damaged")
+    if also:
+        (broker.logs / f"{also}.log").write_text(leads("03:00:00", 5, 300) + advances("03:00:00", 300, 310))
+    broker.call()
+    broker.call()
+    told = {name: max(row["source_epoch"] for row in rows) for name, rows in broker.rows().items()}
+    assert told["broker-1/replication.log"] == told["broker-1/replication.log+1"] == 1
+    assert broker.verdicts()[0] == NOT_EXCLUDED
+
+
 def test_a_damaged_position_is_said_in_a_line(tmp_path: Path) -> None:
     broker = Broker(tmp_path)
     damaged_position(broker)
@@ -233,6 +249,17 @@ def test_no_loss_is_proven_across_a_seam(history: Callable[[Broker], None], tmp_
     broker = Broker(tmp_path)
     history(broker)
     assert broker.verdicts() == [NOT_EXCLUDED, NOT_EXCLUDED]
+
+
+def test_a_high_watermark_of_an_unknown_epoch_behind_a_seam_shows_no_loss(tmp_path: Path) -> None:
+    """The lines of the next file name no leader epoch, at times of before the last start that was told."""
+    broker = Broker(tmp_path)
+    broker.live.write_text(leads("01:00:00", 5, 100) + advances("01:00:00", 100, 200))
+    broker.call()
+    broker.live.unlink()
+    broker.live.write_text(advances("00:30:00", 210, 300))
+    broker.call()
+    assert broker.verdicts() == [[("loss_not_excluded", "warning")], []]
 
 
 @pytest.mark.parametrize("epoch", [5, 6], ids=["a resumption", "another leader epoch"])
