@@ -57,7 +57,9 @@ class FileChoice:
         """The bytes at which older lines begin in the file with the line told last, until its end is seen."""
 
     def forget_end(self) -> None:
-        """Choose among the files that are not known: what followed the line told last is gone."""
+        """Choose among the files that are not known: what followed the line told last is gone, or is told again."""
+        if self._only and self.begun and self._only[self.begun - 1][:2] == self.end:
+            self.begun -= 1
         self.end = None
         self.examined.clear()
 

@@ -73,6 +73,8 @@ class Directory(RuleBasedStateMachine):
         """The line that each reader told last, -1 where the next one is not known to follow it."""
         self.words: dict[int, Identity] = {}
         """By reader the file before whose lines it said last that some are missing."""
+        self.spoke: set[int] = set()
+        """The readers that said, for whatever reason, that lines may be missing before those to come."""
         self.claimed: list[tuple[int, int]] = []
         """Each two lines that a reader told one after the other without a word on lines between them."""
         self.copies = 0
@@ -162,9 +164,11 @@ class Directory(RuleBasedStateMachine):
                     lines = reader.read(limit)
                 except PositionLost:
                     self.last[k], self.words[k] = -1, _NEXT
+                    self.spoke.add(k)
                     reader.forget_end()
                     continue
                 why = reader.missing()
+                self.spoke |= {k} if why else set()
                 # what cannot be read is told as soon as it can, and what names do not show is no hole here
                 if why is not None and not any(word in why for word in _NO_HOLE):
                     self.words[k] = _NEXT
@@ -184,7 +188,8 @@ class Directory(RuleBasedStateMachine):
     def _tell(self, k: int, lines: bytes) -> None:
         assert lines.endswith(b"\n")
         file = self.readers[k].read_position.end
-        claims = self.last[k] >= 0 and self.words.get(k) != _NEXT
+        claims = self.last[k] >= 0 and k not in self.spoke
+        self.spoke.discard(k)
         self.words = {one: file if one == k and word == _NEXT else word for one, word in self.words.items()}
         for line in lines.splitlines():
             if line.endswith(b" ."):
@@ -420,7 +425,7 @@ class Directory(RuleBasedStateMachine):
             )
             silent = [missing.intersection(range(*claim)) for claim in self.claimed]
             assert not any(silent), silent
-            assert _NEXT in self.words.values() or not missing or max(missing) < max(told), missing
+            assert self.spoke or not missing or max(missing) < max(told), missing
         finally:
             shutil.rmtree(self.folder, ignore_errors=True)
             shutil.rmtree(self.other, ignore_errors=True)

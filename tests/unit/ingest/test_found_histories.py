@@ -174,6 +174,10 @@ def _excerpt(one: Directory) -> None:
             ],
             id="last lines begin with the line before a hole, and go on with one of those that were missing",
         ),
+        pytest.param(
+            [_write(5), _last(1), _call("both"), _poll(50, 1000)],
+            id="a reader of older lines comes upon a line that was told alone, behind some that it told itself",
+        ),
     ],
 )
 def test_lines_are_told_once(steps: Steps) -> None:
