@@ -51,8 +51,8 @@ _NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
 
 class Directory(RuleBasedStateMachine):
     gives_parts = False
-    """Whether last lines, and excerpts, are given, and files change as they are opened: 1 in 700 such histories tells
-    lines twice, or in another order, without a word yet."""
+    """Whether last lines, and excerpts, are given, and files change as they are opened: 1 in 3,000 such histories tells
+    lines in another order without a word yet."""
 
     def __init__(self) -> None:
         super().__init__()
