@@ -51,13 +51,14 @@ class LastBatch:
 @dataclass(frozen=True)
 class Reconstruction:
     """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
-    long before its present facts may still come; `rebuilding`: silver, or a cluster in it, is being made anew and has
-    not come to where it was; `query`: the query of Spark that makes it; `older`: up to when a cluster's rows are of an
-    earlier edition of the rules."""
+    long before its present facts may still come; `rebuilding`: the command that makes silver anew and has not come to
+    where it was, for cluster `rebuilt` alone where one is named; `query`: the query of Spark that makes it; `older`: up
+    to when a cluster's rows are of an earlier edition of the rules."""
 
     made: bool = False
     grace_ms: int = 0
-    rebuilding: bool = False
+    rebuilding: str = ""
+    rebuilt: str = ""
     query: str | None = None
     older: Mapping[str, datetime] = field(default_factory=dict)
 
@@ -73,9 +74,11 @@ def reconstruction(lake: Lake) -> Reconstruction:
     rebuilding = mark is not None and mark.query_id == made.query_id
     if rebuilding and mark and mark.to is not None and offset is not None:
         rebuilding = last_version_read(offset) < mark.to
-    of_cluster = (record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")).again
+    removal = record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")
+    rebuilt = removal.cluster if removal.again and not rebuilding else ""
+    by = removal.words if rebuilt else "hwmark run" if rebuilding or removal.again else ""
     grace_ms = made.rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
-    return Reconstruction(True, grace_ms, rebuilding or of_cluster, made.query_id, made.older)
+    return Reconstruction(True, grace_ms, by, rebuilt, made.query_id, made.older)
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:

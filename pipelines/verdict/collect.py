@@ -114,7 +114,8 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
-            rebuilding=written_by.rebuilding, blind=blind, uncovered=uncovered, older=written_by.older.get(name),
+            rebuilding=written_by.rebuilding if written_by.rebuilt in ("", name) else "",
+            blind=blind, uncovered=uncovered, older=written_by.older.get(name),
         )
         for name in sorted(names)
     ]  # fmt: skip

@@ -188,13 +188,13 @@ def silence(sources: Sequence[Source]) -> str:
 
 def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
     if record.rebuilding or record.backlog is None:
-        return record.rebuilding
+        return bool(record.rebuilding)
     return not_judged_from(record.reconstructed, record.backlog.oldest, limits.behind_after_s) < now
 
 
 def _not_judged(record: ClusterRecord, blind: str | None, now: datetime) -> Iterator[str]:
     if record.rebuilding:
-        yield f"{State.NOT_JUDGED.value}: {REBUILT}"
+        yield f"{State.NOT_JUDGED.value}: {REBUILT} by `{record.rebuilding}`"
     elif blind:
         yield blind
     elif backlog := record.backlog:

@@ -154,10 +154,11 @@ class ClusterRecord:
 
     `judged_from` and `judged_to` are its beginning and its present in event time, as far as the reconstruction has
     come; `reconstructed`: whether it ever read anything of it. `levels` counts partitions by the telemetry level of who
-    led them last, `closed` is when a drain ended its telemetry. `rebuilding`: silver is being made anew; `blind` says
-    why its losses are not known; `lost_since` is from when on they are looked for, None: as asked. Groups and falls are
-    of the `scope` asked for, such as a topic; `lost_in` and `suspect` count the partitions with a loss, and with one
-    that is not proven. `unheard` are the brokers that do not answer a watcher; where none does, it is `cut_off`.
+    led them last, `closed` is when a drain ended its telemetry. `rebuilding`: the command that makes its silver anew;
+    `blind` says why its losses are not known; `lost_since` is from when on they are looked for, None: as asked. Groups
+    and falls are of the `scope` asked for, such as a topic; `lost_in` and `suspect` count the partitions with a loss,
+    and with one that is not proven. `unheard` are the brokers that do not answer a watcher; where none does, it is
+    `cut_off`.
     """
 
     cluster: str
@@ -166,7 +167,7 @@ class ClusterRecord:
     judged_to: datetime | None = None
     backlog: Backlog | None = None
     closed: datetime | None = None
-    rebuilding: bool = False
+    rebuilding: str = ""
     blind: str = ""
     lost_since: datetime | None = None
     sources: tuple[Source, ...] = ()

@@ -14,6 +14,7 @@ from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
+from pipelines.streaming.unfinished import RECORD as REMOVAL
 from pipelines.streaming.unfinished import Removal
 from schemas import alerts, hw_regressions, incidents, quality_results, replica_sync
 from schemas import tables as declared
@@ -292,6 +293,17 @@ def test_a_rebuild_of_one_cluster_names_a_command_that_can_be_typed(tmp_path):
     words = Removal("prod", again=True).words.split()
     done = CliRunner().invoke(app, [*words[1:], "--lake", f"{tmp_path}/none"])
     assert (done.exit_code, "there is no lake" in done.output) == (2, True), done.output
+
+
+def test_while_one_cluster_is_made_anew_it_alone_is_not_judged_and_the_command_is_named(lake, told):
+    job_has_made_tables(lake)
+    removal = {"cluster": "prod", "before": None, "again": True}
+    Lake(lake).write_durably(REMOVAL, json.dumps(removal).encode())
+    write(lake, "hw_regressions", loss(ts=at(10), cluster="other"))
+    text = told(70, ALERT)[1]
+    command = "`hwmark run --once --rebuild --cluster prod`"
+    assert text.startswith(f"prod: NOT JUDGED: silver is being made anew from bronze by {command}")
+    assert "other: NOT JUDGED" not in text
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
