@@ -23,6 +23,8 @@ class Episode(NamedTuple):
     told: AlertState | None = None
 
 
+_Run = tuple[int, list[Condition], AlertState | None]
+"""When conditions of one alert that overlap began (microseconds), these, and what was told of them."""
 _Mark = tuple[tuple[str, str, str], int, list[Condition], AlertState | None]
 """The kind of incident, when it began (microseconds), the conditions, and what was told of them."""
 
@@ -41,9 +43,11 @@ def episodes(
         names[state.alert_id][microseconds(state.first_ts)] = state
     for key, same in groupby(sorted(conditions, key=lambda c: (_key(c), c.fires, c.first, c.item)), _key):
         own = names[alert_id(*key)]
-        for run in list(_overlapping(same, own)):
-            before = next((own.pop(c.first) for c in run if c.first in own), None)
-            marks.append((_kin(*key[:3]), min(c.first for c in run), run, before))
+        runs = [
+            (min(c.first for c in run), run, next((own.pop(c.first) for c in run if c.first in own), None))
+            for run in list(_overlapping(same, own))
+        ]
+        marks += [(_kin(*key[:3]), *one) for one in _with_moved(runs)]
     for first, state in (item for own in names.values() for item in own.items()):
         if state.rule in RULES and (state.firing or RULES[state.rule].from_told):
             of = state.labels.get("cluster", ""), state.labels.get("cause", "")
@@ -94,6 +98,20 @@ def _overlapping(conditions: Iterable[Condition], told: Mapping[int, AlertState]
         until = max(until, inf if condition.open else condition.last, *ends)
     if run:
         yield run
+
+
+def _with_moved(runs: Sequence[_Run]) -> Iterator[_Run]:
+    """Yield the runs; one that was over before an alert that named it began, as late telemetry shows, is part of it."""
+    told = [(run, state) for _, run, state in runs if state]
+    for begun, run, state in runs:
+        about, over = {c.item for c in run}, not state and not any(c.open for c in run)
+        last = max(c.last for c in run)
+        for whole, one in told:
+            if over and about <= one.names - {c.item for c in whole} and last <= microseconds(one.first_ts):
+                whole.extend(run)
+                break
+        else:
+            yield begun, run, state
 
 
 def _with_told(mark: _Mark, firing: Iterable[_Mark]) -> _Mark:

@@ -361,6 +361,19 @@ def late(*rows):
     return lake
 
 
+def test_a_late_row_that_shows_an_end_before_the_alert_that_named_it_began_tells_nobody_twice():
+    """Found by SEED=551142: a partition named as it came late had been well again before the other one was not."""
+    lake = late(
+        (2 * HOUR, 0, 9000, None), (30 * HOUR, 1, 1000, None), (50 * HOUR, 1, None, 2000), (75 * HOUR, 0, None, 9900)
+    )
+    for day in (1, 2, 3, 4, 5, 6):
+        lake.look(day * DAY)
+    assert [(s.state, s.labels["partitions"], s.first_ts) for s in lake.told if s.state == "resolved"] == [
+        ("resolved", "orders-0, orders-1", at(9000))
+    ]
+    assert all(len(own) == 1 for own in conditions(lake.told).values())
+
+
 @pytest.mark.parametrize(("begins", "named"), [(970, "orders-0, orders-1"), (100, "orders-1")])
 def test_a_late_row_that_moves_the_beginning_of_what_was_told_as_over_tells_nobody_twice(begins, named):
     lake = late((2 * HOUR, 0, 1000, 2000), (30 * HOUR, 1, begins, 1500))
