@@ -29,7 +29,10 @@ def alert(context: Any) -> None:
 
 
 def command(name: str, words: str, retries: int = 1) -> BashOperator:
-    """A task of one command. `check` tells what is new once: it is not tried again for what it found."""
+    """A task of one command, also if one before it failed or was skipped: `check` is what says that nothing is judged.
+
+    `check` tells what is new once: it is not tried again for what it found.
+    """
     return BashOperator(
         task_id=name,
         bash_command=words,
@@ -37,6 +40,7 @@ def command(name: str, words: str, retries: int = 1) -> BashOperator:
         skip_on_exit_code=ROLE_HELD,
         retries=retries,
         retry_delay=timedelta(minutes=1),
+        trigger_rule="all_done",
         on_failure_callback=alert,
     )
 

@@ -32,6 +32,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
 from pipelines.lake.roles import Held, hold
 from pipelines.verdict import words
+from pipelines.verdict.judged import REBUILT
 from schemas import alerts, incidents
 
 _log = logging.getLogger("hwmark.alerting")
@@ -187,8 +188,10 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     clocks = {key: one for key, one in before.clocks.items() if key.partition(" ")[0] not in judged}
     for key in (rules.key(name) for name in rules.settings if name in judged):
         earlier = before.clocks.get(key, {}) if before.query == seen.after.query else {}
-        clocks[key] = {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}
-    carried = [*carried_states(found), *(row for row in before.carried if row["rule"] not in judged)]
+        kept = {c: at for c, at in before.clocks.get(key, {}).items() if c == seen.rebuilt}
+        clocks[key] = kept | {cluster: max(at, earlier.get(cluster, at)) for cluster, at in seen.clocks.items()}
+    unjudged = [row for row in before.carried if row["rule"] not in judged or row["cluster"] == seen.rebuilt]
+    carried = [*(row for row in carried_states(found) if row["cluster"] != seen.rebuilt), *unjudged]
     written_at = new[0].written_at if new else before.written_at
     after = replace(seen.after, carried=carried, clocks=clocks, waits=waits(each), written_at=written_at)
     return Assessment(stored, present, new, after)
@@ -229,6 +232,8 @@ def _not_known(
     for name in needs:
         if name in seen.blind:
             return f"{since}: {seen.blind[name]}"
+    if cluster == seen.rebuilt and {*needs} & {*MADE_ANEW}:
+        return f"{since}: {REBUILT}"
     if state.rule not in judged:
         about = cluster or min(seen.clocks, default="")  # of an alert of all clusters any name does
         note = ("hwmark", "note", "rule is off", "--handled", "--cluster", about, "--incident", state.alert_id)

@@ -58,7 +58,8 @@ class Reading:
 
     `clocks`: by cluster up to when (event time, microseconds) facts are final; `blind` has the evidence that could not
     be read, by its name, and why; `kept_from` by cluster since when (event time) there are rows of silver at all;
-    `handled` are the rows of `ops/notes` that end something, and `alerts_of` the alerts of each incident by its id.
+    `handled` are the rows of `ops/notes` that end something, and `alerts_of` the alerts of each incident by its id;
+    `rebuilt` is the cluster whose silver alone is being made anew: nothing of it is in `clocks`, nor in MADE_ANEW.
     """
 
     evidence: Evidence
@@ -68,6 +69,7 @@ class Reading:
     kept_from: Mapping[str, datetime] = field(default_factory=dict)
     handled: pa.Table = field(default_factory=notes.ARROW.empty_table)
     alerts_of: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rebuilt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     """
     written_by, history = reconstruction(lake), rules.history
     why = f"{MARK} is damaged" if MARK in damaged_records(lake) else REBUILT
-    tables = _Tables(lake, now, written_by.made, dict.fromkeys(MADE_ANEW, why) if written_by.rebuilding else {})
+    rebuilt = written_by.rebuilt or None
+    anew_whole = written_by.rebuilding and rebuilt is None
+    tables = _Tables(lake, now, written_by.made, dict.fromkeys(MADE_ANEW, why) if anew_whole else {})
     earlier = Bronze(frozenset(one.cluster for one in before.sources.reported))
     bronze, sources = tables.attempt(
         replication_events.TABLE, FROM_BRONZE, lambda: _sources(lake, before.sources, now), (earlier, before.sources)
@@ -147,6 +151,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     if any(tables.unread.get(name, REBUILT) is not REBUILT for name in FROM_GOLD):  # time stands still
         for one in before.clocks.values():
             clocks |= {cluster: max(at, clocks.get(cluster, at)) for cluster, at in one.items()}
+    clocks.pop(written_by.rebuilt, None)
     anew, kept_from = before.query not in (None, written_by.query), _ends("min", minutes)
 
     def starts(keys: Iterable[str], seconds: int) -> dict[str, datetime]:
@@ -210,6 +215,8 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
             {"cluster": c} for c in closed if sources.arrived.get(c, microseconds(now)) <= microseconds(now - OVER)
         ],
     )
+    if rebuilt:
+        found |= {name: found[name].filter(pc.not_equal(found[name]["cluster"], rebuilt)) for name in MADE_ANEW}
     handled = tables.attempt(
         notes.TABLE, ("notes",), lambda: lake.read(notes.TABLE, notes.ARROW), notes.ARROW.empty_table()
     )
@@ -219,7 +226,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     unread |= {REMOVAL: begun} if again else {}
     blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
-    made_by = (before.query, before.newest) if tables.unread else (written_by.query, tables.newest)
+    made_by = (before.query, before.newest) if tables.unread or rebuilt else (written_by.query, tables.newest)
     sources = replace(sources, led=led if {*FROM_GOLD} & tables.unread.keys() else {})
     after = replace(
         before, sources=sources, restarts=restarts, query=made_by[0], newest=made_by[1], clocks={}, unread=unread
@@ -227,7 +234,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     alerts_of = tables.attempt(incidents.TABLE, ("notes",), lambda: _alerts_of(lake, handled), dict[str, list[str]]())
     if reconstruction(lake).rebuilding and not written_by.rebuilding:  # rows may have gone between two tables
         return read(lake, rules, before, now, interval_s)
-    return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of)
+    return Reading(found, after, clocks, tables.unread, kept_from, handled, alerts_of, rebuilt)
 
 
 def _is_not_made_anew(row: Mapping[str, Any], kept_from: Mapping[str, datetime], now: datetime) -> bool:

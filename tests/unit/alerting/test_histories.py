@@ -156,7 +156,7 @@ class Lake:
         self.rows = [row for history in histories for row in history.rows]
         self.clusters = [history.cluster for history in histories]
 
-    def look(self, now, *, rebuilding=False, kept_s=None, killed="", away=(), rules=RULES):
+    def look(self, now, *, rebuilding=False, rebuilt=None, kept_s=None, killed="", away=(), rules=RULES):
         floor = None if kept_s is None else max(0, now - kept_s)
         clock = now - 10  # what is later may still be preceded by what comes
         blind = dict.fromkeys(MADE_ANEW if rebuilding else away, "cannot be read")
@@ -165,7 +165,7 @@ class Lake:
         for written, name, row in self.rows:
             edges = (floor, starts[name].get(row["cluster"]))
             gone = name != "regressions" and any(edge is not None and row["ts"] < edge for edge in edges)
-            if written <= now and not gone and name not in blind:
+            if written <= now and not gone and name not in blind and row["cluster"] != rebuilt:
                 tables[name].append(row)
         tables["health"] = [
             {"cluster": one.cluster, "partition": n, **assigned(one.assigned.get(n, ()), now)}
@@ -177,15 +177,17 @@ class Lake:
             for one in self.histories
             if (told := [each for each in one.quorum if each[0] <= now])
         ]
-        tables["clock"] = [{"cluster": c, "clock": clock} for c in self.clusters]
+        for name in ("health", "brokers"):
+            tables[name] = [row for row in tables[name] if row["cluster"] != rebuilt]
+        tables["clock"] = [{"cluster": c, "clock": clock} for c in self.clusters if c != rebuilt]
         found = evidence_of(
             **{name: rows(name, *own) for name, own in tables.items()},
             carried=self.step.carried,
         )
         kept_from = {} if floor is None else dict.fromkeys(self.clusters, at(floor))
-        clocks = dict.fromkeys(self.clusters, microseconds(at(clock)))
+        clocks = {c: microseconds(at(clock)) for c in self.clusters if c != rebuilt}
         done = decide(
-            Reading(found, replace(self.step, clocks={}), clocks, blind, kept_from),
+            Reading(found, replace(self.step, clocks={}), clocks, blind, kept_from, rebuilt=rebuilt),
             rules,
             self.told,
             self.step,
@@ -195,7 +197,7 @@ class Lake:
             self.told = self.told + done.new
         if not killed:
             self.step = done.step
-            self.looked_at = self.looked_at if blind else now
+            self.looked_at = self.looked_at if blind or rebuilt else now
         return done
 
     def _starts(self, table):
@@ -278,8 +280,9 @@ def test_what_is_told_does_not_depend_on_when_it_is_looked_at(seed):
         for moment in moments:
             if rng.random() < 0.1:
                 lake.look(moment, killed=rng.choice(("before it told", "before the step")))
-            if rng.random() < 0.05:
-                lake.look(moment, rebuilding=True)
+            if rng.random() < 0.1:
+                one = rng.choice([None, *lake.clusters])
+                lake.look(moment, rebuilding=one is None, rebuilt=one)
             if rng.random() < 0.1:
                 lake.look(moment, rules=rng.choice(OFF))
             if rng.random() < 0.03:

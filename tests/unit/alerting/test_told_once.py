@@ -286,6 +286,20 @@ def test_while_one_cluster_is_made_anew_nothing_is_withdrawn(lake, monkeypatch, 
     assert {row[:2] for row in stored(lake)} == {("gap", "firing")}
 
 
+def test_while_one_cluster_is_made_anew_what_others_lost_is_told(lake):
+    written_by_a_job(lake)
+    health(lake, 100)
+    put(lake, hw_regressions, fall(0))
+    assert told(evaluate(lake, now=at(100))) == [("loss", "firing")]
+    write_record(Lake(lake), RECORD, Removal("c", again=True))
+    lost = {"cluster": "other", "ts": at(150), "regression_id": "of another"}
+    put(lake, hw_regressions, fall(0) | lost, fall(1))
+    put(lake, partition_health, PLACE | {"cluster": "other", "ar": [1, 2], "isr": [1], "last_event_ts": at(200)})
+    found = [a for a in evaluate(lake, now=at(200)) if a.rule == "loss"]
+    assert {(a.labels["cluster"], "not known since" in a.summary) for a in found} == {("c", True), ("other", False)}
+    assert [row[:2] for row in stored(lake) if row[0] == "loss"].count(("loss", "firing")) >= 2
+
+
 def test_what_is_untold_of_one_cluster_is_told_though_another_was_forgotten(lake):
     """The record of the last evaluation went with the cluster: for all others the next one was the first."""
     put(lake, partition_hw)

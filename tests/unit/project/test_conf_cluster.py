@@ -89,6 +89,7 @@ OPERATORS = {
     },
     ("airflow.providers.standard.operators.bash", "BashOperator"): {
         "task_id", "bash_command", "append_env", "skip_on_exit_code", "retries", "retry_delay", "on_failure_callback",
+        "trigger_rule",
     },
 }  # fmt: skip
 """What of each module the file may call, and by which of its arguments."""
@@ -253,7 +254,7 @@ import runpy, sys
 made = runpy.run_path(sys.argv[1])
 for name in ("ingest", "run", "check"):
     made[name].render_template_fields({})
-    print(made[name].dag.dag_id, name, made[name].bash_command.split()[0])
+    print(made[name].dag.dag_id, name, made[name].bash_command.split()[0], made[name].trigger_rule.value)
 """
 
 
@@ -262,4 +263,5 @@ def test_airflow_imports_the_dag_and_renders_its_tasks(tmp_path):
     python = install(tmp_path / "venv", "apache-airflow-core>=3.1", "apache-airflow-providers-standard") / "python"
     env = {"AIRFLOW_HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run([python, "-c", RENDERED, str(DAG_FILE)], capture_output=True, text=True, env=env)
-    assert "hwmark run export" in done.stdout, done.stderr[-2000:]
+    assert "hwmark run export all_done" in done.stdout, done.stderr[-2000:]
+    assert done.stdout.count(" all_done\n") == 3, "where one fails, `check` is what says that nothing is judged"
