@@ -74,6 +74,7 @@ def check(
     from pipelines.printable import printable
     from pipelines.quality.results import failed_since, last_run_at
     from pipelines.verdict.present import pending
+    from pipelines.verdict.records import State
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
@@ -84,8 +85,10 @@ def check(
     rules = load(settings.alerts.rules_file or None)  # of bad rules nothing is done
     now, place, wrong = clock.now(), settings.tables, list[Exception]()
     before = (_going_on(lambda: told(place, name), wrong) or Told()) if since_last else Told(now, now)
-    for line in _going_on(lambda: jobs.verdicts(settings, now), wrong) or ():
+    verdicts = _going_on(lambda: jobs.verdicts(settings, now), wrong)
+    for line in verdicts or ():
         echo(str(line))
+    whole = verdicts is not None and all(line.state is not State.NOT_JUDGED for line in verdicts)
     if off := _going_on(lambda: jobs.clock_off(settings, now), wrong):
         echo(off)
     with working("check", each=False) as say:
@@ -108,7 +111,9 @@ def check(
     rows = _going_on(lambda: read_states(place), wrong)
     unmet = bool(earlier or (summary and summary.failed))
     shown = None if states is None else [state for state in states if since_last or state.firing]
-    severities = set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News())
+    severities = (
+        set[str]() if shown is None else _tell(shown, untold(rows or (), before) if since_last else News(), whole=whole)
+    )
     waits = None if shown is None else _going_on(lambda: last_step(place).waits, wrong)
     for wait in (one for one in waits or () if one.rule in rules.severities):
         later = "" if moment(wait.fires) > now else ", once telemetry of then is read"
@@ -140,8 +145,11 @@ def _going_on(act: Callable[[], T], wrong: list[Exception]) -> T | None:
         return None
 
 
-def _tell(states: Sequence[AlertState], news: News) -> set[str]:
-    """Print the alerts that fire and those that are new; return the severities of those that fire or have fired."""
+def _tell(states: Sequence[AlertState], news: News, *, whole: bool) -> set[str]:
+    """Print the alerts that fire and those that are new; return the severities of those that fire or have fired.
+
+    `whole`: whether every cluster is judged.
+    """
     from pipelines.alerting.rule import SEVERITIES
     from pipelines.commands.progress import alert_line
     from pipelines.verdict.words import count, span
@@ -161,7 +169,7 @@ def _tell(states: Sequence[AlertState], news: News) -> set[str]:
     if news.history:
         echo(f"{count(len(news.history), 'alert')} had fired and ended before anybody looked: `hwmark show alerts`")
     if not shown and not over:
-        echo("No alert is firing.")
+        echo("No alert is firing." if whole else "No alert is firing of what is judged.")
     return {state.severity for state in states if state.firing} | {state.severity for state in news.fired}
 
 

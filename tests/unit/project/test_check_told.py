@@ -73,6 +73,13 @@ def test_what_fired_and_was_over_between_two_checks_is_told_once_to_each_name(la
     assert told(1030, ALERT, "--now", "--name", "other")[0] == 0
 
 
+def test_no_alert_is_said_to_fire_of_nothing_but_what_is_judged(lake, told):
+    job_has_made_tables(lake)
+    removal = {"cluster": "prod", "before": None, "again": True}
+    Lake(lake).write_durably(REMOVAL, json.dumps(removal).encode())
+    assert "No alert is firing of what is judged." in told(70, ALERT)[1].splitlines()
+
+
 def test_what_holds_and_is_not_told_yet_is_pending(lake, told):
     """OFFLINE and "No alert is firing" stood in one output, and nothing said why."""
     frozen(lake, 100)
