@@ -10,6 +10,7 @@ import typer
 from pipelines.commands import clock
 from pipelines.commands.common_options import Config, Debug, Lake, settings_of_existing_lake
 from pipelines.commands.progress import echo
+from pipelines.errors import UsageError
 
 
 def note(
@@ -50,8 +51,13 @@ def note(
     settings = settings_of_existing_lake(config, lake={"path": lake})
     place = settings.tables
     refuse_unknown(place, Filter(cluster=cluster))
+    if not text.strip():
+        raise UsageError('the text is ""; write down what is known, or was done')
     if incident is not None:
-        incident_or_alert(place, incident)
+        row = incident_or_alert(place, incident)
+        of = row.get("cluster") or row.get("labels", {}).get("cluster", cluster)
+        if of != cluster:
+            raise UsageError(f"--incident {incident} is of cluster {of}, not {cluster}; write --cluster {of}")
     row = {
         "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": author(),
         "written_at": next_moment(read_states(place), clock.now()),

@@ -10,13 +10,14 @@ from deltalake import DeltaTable
 from typer.testing import CliRunner
 
 from pipelines.alerting.evaluate import evaluate
+from pipelines.alerting.lookup import read_states
 from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import hold
 from pipelines.streaming.unfinished import RECORD as REMOVAL
 from pipelines.streaming.unfinished import Removal
-from schemas import alerts, hw_regressions, incidents, quality_results, replica_sync
+from schemas import alerts, hw_regressions, incidents, notes, quality_results, replica_sync
 from schemas import tables as declared
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
@@ -300,6 +301,18 @@ def test_a_rebuild_of_one_cluster_names_a_command_that_can_be_typed(tmp_path):
     words = Removal("prod", again=True).words.split()
     done = CliRunner().invoke(app, [*words[1:], "--lake", f"{tmp_path}/none"])
     assert (done.exit_code, "there is no lake" in done.output) == (2, True), done.output
+
+
+def test_a_note_that_says_nothing_or_is_of_another_cluster_is_refused(lake, told):
+    """It ended the incident, and was filed under the wrong cluster."""
+    for cluster in ("prod", "other"):
+        write(lake, "hw_regressions", loss(ts=at(30), cluster=cluster, regression_id=cluster))
+    assert told(60, ALERT)[0] == 3
+    (alert,) = (s.alert_id for s in read_states(Lake(lake)) if s.labels["cluster"] == "other")
+    for words, said in ((["done", "--incident", alert], "is of cluster other, not prod"), ([" "], 'the text is ""')):
+        done = CliRunner().invoke(app, ["note", "--cluster", "prod", "--handled", *words, "--lake", lake])
+        assert (done.exit_code, said in done.output) == (2, True), done.output
+    assert not Lake(lake).has_table(notes.TABLE)
 
 
 def test_while_one_cluster_is_made_anew_it_alone_is_not_judged_and_the_command_is_named(lake, told):
