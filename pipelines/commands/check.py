@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pipelines.alerting.state import AlertState
     from pipelines.alerting.step import News
     from pipelines.settings import Settings
+    from pipelines.verdict.verdict import Line
 
 T = TypeVar("T")
 FailOnCheck = Annotated[
@@ -74,7 +75,6 @@ def check(
     from pipelines.printable import printable
     from pipelines.quality.results import failed_since, last_run_at
     from pipelines.verdict.present import pending
-    from pipelines.verdict.records import State
     from schemas import quality_results
 
     settings = settings_of_existing_lake(config, lake={"path": lake}, check={"gx": gx})
@@ -88,7 +88,7 @@ def check(
     verdicts = _going_on(lambda: jobs.verdicts(settings, now), wrong)
     for line in verdicts or ():
         echo(str(line))
-    whole = verdicts is not None and all(line.state is not State.NOT_JUDGED for line in verdicts)
+    whole = verdicts is not None and _is_judged(verdicts)
     if off := _going_on(lambda: jobs.clock_off(settings, now), wrong):
         echo(off)
     with working("check", each=False) as say:
@@ -185,4 +185,12 @@ def firing_at_least(settings: Settings, now: datetime, least: str) -> bool:
     from pipelines.alerting.step import News
     from pipelines.commands import jobs
 
-    return reaches(_tell(jobs.alerts(settings, now), News()), least)
+    whole = _is_judged(jobs.verdicts(settings, now))
+    return reaches(_tell(jobs.alerts(settings, now), News(), whole=whole), least)
+
+
+def _is_judged(verdicts: Iterable[Line]) -> bool:
+    """Whether every cluster is judged."""
+    from pipelines.verdict.records import State
+
+    return all(line.state is not State.NOT_JUDGED for line in verdicts)
