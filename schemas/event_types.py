@@ -30,6 +30,8 @@ RACK = "rack="
 
 CLEAN_START, UNCLEAN_START = "start=clean", "start=unclean"
 """The detail of a `config` row that says as a broker starts whether it found the file of a clean shutdown."""
+ACTIVE_CONTROLLER = "controller=active"
+"""The detail of a controller's `config` row that says which node it has learnt to be the active one: `replica_id`."""
 SESSION_EXPIRED = "session=expired"
 """The detail of a `config` row of a broker whose ZooKeeper session expired: it registers again and goes on."""
 TOPIC_DELETED = "topic=deleted"

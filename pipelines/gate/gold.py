@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from pipelines.errors import UsageError, nearest
-from pipelines.gate.facts import Brokers, Facts, PartitionFacts, chosen
+from pipelines.gate.facts import NOBODY, Brokers, Facts, PartitionFacts, chosen
 from pipelines.lake import lags
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, Row, query, text
@@ -52,8 +52,10 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
     stopped, doubts = chosen({row["broker_id"]: row["rack"] for row in known}, asked.brokers, asked.rack)
     reported = {row["broker_id"]: row["last_reported_ts"] for row in known}
     down = frozenset(row["broker_id"] for row in known if row["state"] in DOWN)
+    doubted = frozenset(row["broker_id"] for row in known if (row["state"], row["witness"]) == ("unknown", "log"))
     hosted = query(opened, f"SELECT * FROM t WHERE cluster = {text(record.cluster)} AND {_hosted(stopped)}")
-    partitions = tuple(_fresh(partition(row, down), row["leader_id"], reported, now - asked.max_age) for row in hosted)
+    judged_rows = ((row, partition(row, down, doubted)) for row in hosted)
+    partitions = tuple(_fresh(one, row["leader_id"], reported, now - asked.max_age) for row, one in judged_rows)
     return Facts(
         record.cluster, stopped, partitions, as_of, "gold", controllers_apart=asked.controllers_apart, stale=stale,
         unknown=doubts, notes=(seen.text, *(one.text(lake.root) for one in last_copies(lake, Filter(record.cluster)))),
@@ -61,8 +63,9 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
     )  # fmt: skip
 
 
-def partition(row: Row, down: Brokers) -> PartitionFacts:
-    """A row of `gold/partition_health`; `down`: brokers that the controller has fenced or shut down."""
+def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFacts:
+    """A row of `gold/partition_health`; `down`: brokers that the controller has fenced or shut down; `doubted`: those
+    of which only a controller tells that another one had replaced."""
     leader = row["leader_id"]
     isr = None if row["isr"] is None else frozenset(row["isr"])
     behind = frozenset(row["out_of_sync"] or ()) | frozenset(row.get("behind") or ()) | down
@@ -74,7 +77,7 @@ def partition(row: Row, down: Brokers) -> PartitionFacts:
         row["topic"], row["partition"],
         replicas=None if row["ar"] is None else frozenset(row["ar"]),
         isr=isr, leader=leader, min_isr=row.get("min_isr"),
-        behind=behind, unsure=(isr or frozenset()) - {leader} if blind else frozenset(),
+        behind=behind, unsure=(isr or NOBODY) & doubted | ((isr or NOBODY) - {leader} if blind else NOBODY),
         unsure_why=f"{_blind(row.get('level'))}; {ASK}" if blind else "",
     )  # fmt: skip
 

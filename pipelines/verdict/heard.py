@@ -7,11 +7,15 @@ from datetime import datetime
 
 from pipelines.lake.queries import Row, microseconds
 from pipelines.replication.metadata.broker_states import SILENT_STATES, Answer, BrokerNow, broker_states
+from pipelines.replication.metadata.deposed import DOUBTED
 from schemas.event_types import ANSWERS, NO_CONTROLLER, NOT_LISTED
 
 Quorum = tuple[str | None, int | None]
 """What was told last of the controllers, and since when."""
-_LOGGED = {"answers": "started", "fenced": "fenced", "stopping": "controlled_shutdown", "unregistered": "unregistered"}
+_LOGGED = {
+    "answers": "started", "fenced": "fenced", "stopping": "controlled_shutdown", "unregistered": "unregistered",
+    "unknown": DOUBTED,
+}  # fmt: skip
 
 
 def quorum_now(rows: Sequence[Row], answers: Sequence[Answer] = ()) -> Quorum:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row, broker_ids
-from schemas.event_types import RACK, TOPIC_DELETED
+from schemas.event_types import ACTIVE_CONTROLLER, RACK, TOPIC_DELETED
 
 NO_CHANGE = -2
 """Leader in a PartitionChangeRecord that does not change it."""
@@ -92,6 +92,11 @@ class ControllerLogState:
     def forget_role(self) -> None:
         """Lines are missing: the role is unknown until a line shows it again."""
         self.active = self.epoch = None
+
+    def learn(self, line: Line, leader: int, epoch: int, events: EventBuilder, *, active: bool) -> None:
+        """Append the active controller that the node has learnt of; `active`: it is the one."""
+        self.active, self.epoch = active, epoch
+        append_row(events, "config", line, replica_id=leader, detail=ACTIVE_CONTROLLER, **self._commit_fields(line))
 
     def record_topic(self, topic_id: str, topic: str) -> None:
         """Set the name of a topic id."""

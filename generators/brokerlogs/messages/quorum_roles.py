@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from generators.brokerlogs.events.event_builder import EventBuilder
+from generators.brokerlogs.messages.broker_state import Line
 from generators.brokerlogs.messages.controller_state import ControllerLogState
 
 _ACTIVE = re.compile(
@@ -12,7 +14,7 @@ _ACTIVE = re.compile(
 )
 _STANDBY = re.compile(
     r"(?:Renouncing the leadership due to a metadata log event\. We were the leader at epoch \d+, but in|In) "
-    r"the new epoch (\d+), the leader is (?:\d+|(\(none\)))"
+    r"the new epoch (\d+), the leader is (?:(\d+)|\(none\))"
 )
 _STARTING = re.compile(
     r"Creating new QuorumController |Renouncing the leadership at oldEpoch \d+ |"
@@ -21,17 +23,17 @@ _STARTING = re.compile(
 """A node that starts is not the active controller, nor is one that resigns because an event failed unexpectedly."""
 
 
-def read_role(controller: ControllerLogState, message: str) -> bool:
-    """Record the role in a message of QuorumController; returns whether it has one.
+def read_role(controller: ControllerLogState, line: Line, events: EventBuilder) -> bool:
+    """Record the role in a message of QuorumController, and tell the active controller; returns whether it has one.
 
     The active controller prints a change when it generates the record, before the quorum commits it; a standby, and a
     node that starts or becomes active, prints what is committed (QuorumController.handleCommit).
     """
-    if match := _ACTIVE.match(message):
-        controller.active, controller.epoch = True, int(match[1] or match[2])
-    elif match := _STANDBY.match(message):
-        controller.active, controller.epoch = False, None if match[2] else int(match[1])
-    elif _STARTING.match(message):
+    if match := _ACTIVE.match(line.message):
+        controller.learn(line, line.broker, int(match[1] or match[2]), events, active=True)
+    elif (match := _STANDBY.match(line.message)) and match[2]:
+        controller.learn(line, int(match[2]), int(match[1]), events, active=False)
+    elif match or _STARTING.match(line.message):
         controller.active, controller.epoch = False, None
     else:
         return False

@@ -161,7 +161,7 @@ class RareLines:
         if kind in _CONTROLLER_LOGGERS:
             return self.controller.read(controller_shapes.PATTERNS, line, events)
         if kind == "QuorumController":
-            return read_role(self.controller, line.message)
+            return read_role(self.controller, line, events)
         return lifecycle.read(kind, line, events)
 
     def _report_unknown(self, logger: str, message: str, line: Line, events: EventBuilder) -> bool:

@@ -31,7 +31,7 @@ from schemas.replication_events import DRAIN, WATCHER
 _BROKER_WIDE_COLUMNS = (
     "cluster", "source_id", "source_epoch", "source_seq", "ts", "broker_id", "event_type", "topic", "topic_id",
     "partition", "leader_id", "leader_epoch", "replica_id", "broker_epoch", "min_isr", "lag_max_ms", "level", "detail",
-    "ts_error_ms", "covers", "committed",
+    "ts_error_ms", "covers", "committed", "controller_epoch",
 )  # fmt: skip
 """The columns of a broker-wide event that are read."""
 REJECTED = "rejected"

@@ -197,6 +197,9 @@ class StateTermLookup:
             self._tellers_of[cluster] = [known[key] for key in keys if key in known]
         return self._tellers_of[cluster]
 
+    def is_deposed(self, controller_epoch: int | None, ts: int, as_of: int) -> bool:
+        return self.state.timeline.is_deposed(self._cluster, controller_epoch, ts, as_of)
+
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         by_rule = self._rules[self._cluster].min_isr or 1
         return self.state.timeline.min_isr(self._cluster, self._topic, as_of, by_leader, by_rule)

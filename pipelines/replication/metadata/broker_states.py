@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from pipelines.replication.metadata.deposed import DOUBTED
 from schemas.brokers import CUT_OFF
 from schemas.event_types import ANSWERS, NOT_LISTED
 
@@ -23,6 +24,7 @@ SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
 """The states, as watchers tell them, in which nothing is known of what a broker leads."""
 _REFUSED = "refused"
 _LOGGED = {
+    DOUBTED: "unknown",
     "started": "answers",
     "unfenced": "answers",
     "fenced": "fenced",

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pipelines.replication.compiled.records import RecordLayout, Records
-from pipelines.replication.compiled.types import MS, NULL, NULL32
+from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
+from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Told, deposed_since, doubts
+from pipelines.replication.metadata.deposed import BrokerState as BrokerState
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
 from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, SESSION_EXPIRED, UNCLEAN_START, by_watcher
 
-BrokerState = tuple[int, str, int | None, str, int, int]
-"""(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
 Config = tuple[int, int | None, int | None, int]
 """(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
 Version = tuple[int, int, int]
@@ -49,7 +49,13 @@ class Timeline:
     """Findings of a watcher on whether brokers answer, and on the controllers (CONTROLLERS in place of a broker)."""
     deletions: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
     """When a topic was deleted, by the number of its id or -1."""
-    _states: dict[tuple[int, int], list[BrokerState]] = field(default_factory=dict, repr=False)
+    controllers: dict[int, dict[tuple[str, int, int], Told]] = field(default_factory=dict)
+    """By cluster number, and by (source id, source epoch, controller epoch)."""
+    _doubts: dict[tuple[int, int], list[Doubt]] = field(default_factory=dict, repr=False)
+    _states: dict[tuple[int, int], dict[tuple[BrokerState, ...], list[BrokerState]]] = field(
+        default_factory=dict, repr=False
+    )
+    """By broker, and by which of its states are in doubt."""
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
     arrays_are_old: bool = field(default=False, init=False, repr=False, compare=False)
@@ -70,8 +76,23 @@ class Timeline:
         row = (ts, detail, epoch, *reported_by)
         if row not in states:
             states.append(row)
-            self._states.pop((cluster, broker), None)
-            self.arrays_are_old = True
+            self._forget((cluster, broker))
+
+    def record_controller(self, cluster: int, source: tuple[str, int], epoch: int, told: Told) -> None:
+        """Adds what a source has told under a controller epoch."""
+        of_cluster, key = self.controllers.setdefault(cluster, {}), (*source, epoch)
+        known = of_cluster.get(key)
+        since, until, first, last = zip(told, known or told, strict=True)
+        of_cluster[key] = min(since), max(until), min(first), max(last)
+        if known is None or min(since) < known[0]:
+            self._forget(*(place for place in self.brokers if place[0] == cluster))
+
+    def _forget(self, *places: tuple[int, int]) -> None:
+        """Forgets what was derived from the states of brokers."""
+        for place in places:
+            self._states.pop(place, None)
+            self._doubts.pop(place, None)
+        self.arrays_are_old = True
 
     def record_config(
         self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None, topic_id: int = -1
@@ -102,7 +123,7 @@ class Timeline:
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
         """The states of a broker up to a time."""
-        return [s for s in self._all_states((cluster, broker)) if s[0] <= as_of]
+        return [s for s in self._all_states((cluster, broker), as_of) if s[0] <= as_of]
 
     def states_now(self, cluster: int, rounds: Mapping[int, int], silent: Collection[int]) -> dict[int, BrokerNow]:
         """The states of the brokers of a cluster, as `broker_states` has them."""
@@ -112,6 +133,10 @@ class Timeline:
             if c == cluster
         }
         logged = {broker: states[-1] for broker, states in lasting.items() if states}
+        for broker in lasting:
+            doubtful = (one for one in self._doubtful((cluster, broker)) if one.state[1] in LASTING)
+            last = max((one.state[0] for one in doubtful if one.lasts(self.controllers[cluster])), default=-1)
+            logged |= {broker: (last, DOUBTED)} if last > logged.get(broker, (-1, ""))[0] else {}
         answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
         changes = not (self.quorum_now(cluster)[0] or "").startswith(NO_CONTROLLER)
         return broker_states(answers, logged, rounds, silent, changes=changes)
@@ -122,10 +147,26 @@ class Timeline:
         first = next((k for k in range(len(told) - 1, 0, -1) if told[k - 1][1] != told[-1][1]), 0)
         return (told[-1][1], told[first][0]) if told else (None, None)
 
-    def _all_states(self, key: tuple[int, int]) -> list[BrokerState]:
-        if key not in self._states:
-            self._states[key] = _without_replays(self.brokers.get(key, []))
-        return self._states[key]
+    def _all_states(self, place: tuple[int, int], as_of: int = NEVER - 1) -> list[BrokerState]:
+        """The states of a broker without those that are in doubt as of a time."""
+        return self._states_without(
+            place, tuple(one.state for one in self._doubtful(place) if one.since <= as_of < one.until)
+        )
+
+    def _states_without(self, place: tuple[int, int], doubted: tuple[BrokerState, ...]) -> list[BrokerState]:
+        known = self._states.setdefault(place, {})
+        if doubted not in known:
+            known[doubted] = _without_replays([row for row in self.brokers.get(place, []) if row not in doubted])
+        return known[doubted]
+
+    def _doubtful(self, place: tuple[int, int]) -> list[Doubt]:
+        if place not in self._doubts:
+            self._doubts[place] = doubts(self.brokers.get(place, []), self.controllers.get(place[0], {}))
+        return self._doubts[place]
+
+    def is_deposed(self, cluster: int, epoch: int | None, ts: int, as_of: int) -> bool:
+        """Whether what the controller of an epoch told at `ts` may come too late, as known at a time."""
+        return epoch is not None and deposed_since(epoch, ts, self.controllers.get(cluster, {})) <= as_of
 
     def tellers(self, cluster: int) -> set[tuple[str, int]]:
         """(source id, source epoch) of the controllers that report broker states."""
@@ -172,23 +213,15 @@ class Timeline:
         self.arrays_are_old = False
 
     def _broker_rows(self) -> list[tuple[int, ...]]:
-        """Rows of BROKERS: a state holds until the next, a failed log directory included."""
+        """Rows of BROKERS: a state holds until the next, or until it is in doubt."""
         rows = []
         for place in self.brokers:
-            states = self._all_states(place)
-            started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
-            last = None
-            for ts, detail, epoch, *_ in states:
-                if detail == LOG_DIR_OFFLINE:  # the broker goes on serving from its other directories
-                    if last is not None:
-                        _, state_ts, serving, incarnation, since, _ = last
-                        rows.append((_key(place), ts, serving, incarnation, state_ts if since == NULL else since, 1))
-                    continue
-                if detail in OF_LIFE:
-                    continue
-                since = started.get(-1 if epoch is None else epoch, NULL)
-                last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
-                rows.append(last)
+            doubtful = self._doubtful(place)
+            never = tuple(one.state for one in doubtful if one.since == one.state[0])
+            rows += _broker_rows(place, self._states_without(place, never))
+            for at in sorted({at for one in doubtful for at in (one.since, one.until) if one.state[0] < at < NEVER}):
+                then = _broker_rows(place, self.broker_states(*place, at)) or [(_key(place), at, 1, NULL, NULL, 0)]
+                rows.append((_key(place), at, *then[-1][2:]))
         return sorted(rows, key=lambda e: (e[0], e[1]))
 
     def _config_rows(self) -> list[tuple[int, ...]]:
@@ -203,6 +236,25 @@ class Timeline:
                 before[topic_id] = min_isr, lag
                 rows.append((_key(place), ts, min_isr, lag, topic_id))
         return sorted(rows, key=lambda e: (e[0], e[1]))
+
+
+def _broker_rows(place: tuple[int, int], states: Sequence[BrokerState]) -> list[tuple[int, ...]]:
+    """Rows of BROKERS: a state holds until the next, a failed log directory included."""
+    rows: list[tuple[int, ...]] = []
+    started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
+    last = None
+    for ts, detail, epoch, *_ in states:
+        if detail == LOG_DIR_OFFLINE:  # the broker goes on serving from its other directories
+            if last is not None:
+                _, state_ts, serving, incarnation, since, _ = last
+                rows.append((_key(place), ts, serving, incarnation, state_ts if since == NULL else since, 1))
+            continue
+        if detail in OF_LIFE:
+            continue
+        since = started.get(-1 if epoch is None else epoch, NULL)
+        last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
+        rows.append(last)
+    return rows
 
 
 def _key(place: tuple[int, int]) -> int:

@@ -202,6 +202,10 @@ class TermLookup(Protocol):
         time that is UNTOLD_US after `until`."""
         ...
 
+    def is_deposed(self, controller_epoch: int | None, ts: int, as_of: int) -> bool:
+        """Whether another controller had replaced the one of an epoch before what it told at `ts`, or soon after."""
+        ...
+
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         """`min.insync.replicas` of the topic; `by_leader` is what the leader reported when its term began."""
         ...

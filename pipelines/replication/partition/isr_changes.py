@@ -243,6 +243,7 @@ class IsrHistory(Persisted):
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> list[dict[str, Any]]:
         """Rows, without the place columns, of what is due at `at`, from what is known as of `as_of`."""
+        self._drop_made_up(at, lookup)
         rows = []
         for before, after in self._pairs():
             if after.due and after.due <= at:
@@ -250,6 +251,16 @@ class IsrHistory(Persisted):
                 rows.extend(self._publish(before, after, as_of, lookup))
         self._trim()
         return rows
+
+    def _drop_made_up(self, at: int, lookup: TermLookup) -> None:
+        """Forgets due changes that only a controller told, with another one in its place: nobody commits them."""
+        for k in range(len(self.commits) - 1, 0, -1):
+            commit = self.commits[k]
+            only = commit.witness == CONTROLLER_ONLY and commit.published is None and 0 < commit.due <= at
+            if only and lookup.is_deposed(commit.controller_epoch, commit.controller_ts or commit.ts, at):
+                del self.commits[k]
+                for later in self.commits[k : k + 1]:
+                    later.due = later.due or at
 
     def _publish(
         self, before: CommittedIsr, after: CommittedIsr, as_of: int, lookup: TermLookup

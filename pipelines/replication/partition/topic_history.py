@@ -400,7 +400,7 @@ class TopicHistory(TopicState):
             self._apply_metadata(event)
 
     def _accept_provisional(self, at: int, lookup: TermLookup) -> None:
-        """Applies provisional events that no broker has refuted in time. They prove no loss."""
+        """Applies provisional events that nothing has refuted in time. They prove no loss."""
         ripe = [event for due, event in self.provisional if due <= at]
         self.provisional = [(due, event) for due, event in self.provisional if due > at]
         for event in ripe:
@@ -408,6 +408,8 @@ class TopicHistory(TopicState):
             if event.event_type == "sample":
                 take_checkpoints(event, self.terms, lookup.grace_us)
                 self.judge_again_at = self.decision_time()
+            elif lookup.is_deposed(event.controller_epoch, event.ts, at):
+                continue
             elif event.partition_epoch is None or known is None or event.partition_epoch > known:
                 self._apply_metadata(event)
             elif event.event_type == "election":

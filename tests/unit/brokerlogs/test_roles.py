@@ -78,6 +78,22 @@ def test_a_change_is_committed_where_the_node_was_a_standby(before, committed, e
     assert roles(*(said(words, QUORUM) for words in before), change(0)) == [(committed, epoch)]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (ACTIVE, [(1, False, 4)]),
+        (STILL, [(1, False, 5)]),
+        (FOLLOWING, [(2, True, 3)]),
+        (DEPOSED, [(2, True, 6)]),
+        *((words, []) for words in (NOBODY, STARTING, FAILED, UP_TO_3_2)),
+    ],
+)
+def test_which_node_is_the_active_controller_is_told_as_the_node_learns_it(words, told):
+    reported = plain(SourceParser("c", "broker-1/controller.log").feed(said(words, QUORUM).encode(), last=True))
+    assert {row["detail"] for row in reported} <= {"controller=active"}
+    assert short(reported, "replica_id", "committed", "controller_epoch") == [("config", *row) for row in told]
+
+
 def test_every_row_of_a_controller_has_it():
     record = "RegisterBrokerRecord(brokerId=3, incarnationId=kAZ, brokerEpoch=96, rack='r1', fenced=true)"
     lines = [
@@ -97,7 +113,7 @@ def test_every_row_of_a_controller_has_it():
         ),
     ]
     reported = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
-    assert Counter(row["event_type"] for row in reported) == {"broker_state": 2, "config": 3, "election": 1}
+    assert Counter(row["event_type"] for row in reported) == {"broker_state": 2, "config": 4, "election": 1}
     assert {(row["committed"], row["controller_epoch"]) for row in reported} == {(False, 4)}
 
 
@@ -108,7 +124,8 @@ def test_what_a_broker_prints_of_itself_is_no_row_of_a_controller():
         leader(),
     ]
     reported = plain(SourceParser("c", "s").feed("".join(lines).encode(), last=True))
-    assert [(row["event_type"], "committed" in row) for row in reported] == [("broker_state", False), ("leader", False)]
+    found = [(row["event_type"], "committed" in row) for row in reported]
+    assert found == [("config", True), ("broker_state", False), ("leader", False)]
 
 
 def test_the_role_is_not_known_after_a_gap_until_it_is_printed_again():
@@ -140,7 +157,11 @@ def test_other_lines_than_a_controllers_have_neither():
     reported = plain(
         SourceParser("c", "s").feed((said(ACTIVE, QUORUM) + leader() + advanced(0, 1)).encode(), last=True)
     )
-    assert short(reported, "committed", "controller_epoch") == [("leader", None, None), ("hw", None, None)]
+    assert short(reported, "committed", "controller_epoch") == [
+        ("config", False, 4),
+        ("leader", None, None),
+        ("hw", None, None),
+    ]
 
 
 def facts(row):

@@ -97,6 +97,13 @@ def test_a_fenced_broker_in_the_isr_does_not_count(lake):
     assert gate(path, "--broker", "2")[0] == 0
 
 
+def test_a_broker_of_which_only_a_deposed_controller_tells_is_not_known(lake):
+    doubted = broker(2, state="unknown", witness="log", reason="told by a controller that another one had replaced")
+    status, lines = gate(lake(health("orders", 0, min_isr=2), brokers=(broker(1), doubted, broker(3))), "--broker", "3")
+    assert status == 4
+    assert any(line.endswith("  whether broker 2 is caught up") for line in lines)
+
+
 def test_at_level_0_who_is_caught_up_is_not_known(lake):
     status, lines = gate(lake(health("orders", 0, level=0)), "--broker", "1")
     assert status == 4

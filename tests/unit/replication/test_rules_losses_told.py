@@ -315,3 +315,40 @@ def test_a_fence_by_a_controller_that_was_frozen_makes_no_leader_alone_whose_fol
     a.follower(90_500, 1, 300, 250, of=2).truncate(90_510, 250)
     found = losses(*(source.progress(200_000) for source in (a, b, woken, active)))
     assert found == ([] if goes_on else [("unclean_loss", "critical", 250, 300)])
+
+
+SAYS_NOTHING = "nobody else tells who is the active controller"
+BEFORE, AS_IT_WAKES, LONG_AFTER = "8 won before", "9 learns of 8 as it wakes", "8 wins a minute later"
+CONFIRMED = "8 prints the fence, too"
+
+
+@pytest.mark.parametrize(
+    ("replaced", "lost"),
+    [
+        (SAYS_NOTHING, [("unclean_loss", "critical", 250, 300)]),
+        (BEFORE, []),
+        (AS_IT_WAKES, []),
+        (LONG_AFTER, [("unclean_loss", "critical", 250, 300)]),
+        (CONFIRMED, [("unclean_loss", "critical", 250, 300)]),
+    ],
+)
+def test_a_fence_by_a_controller_that_was_replaced_by_then_proves_nothing(replaced, lost):
+    """No log of 2 is given: 9 says that 2 is fenced, by 8 it never was, and it holds the HW at 250 of 300."""
+    a, c, woken = broker(1, 0), broker(3, 0), controller(controller_epoch=1, committed=False)
+    active = Source("controller-8/controller.log", level=0, controller_epoch=2, committed=False)
+    for k in (1, 2, 3):
+        woken.broker_state(-99_000, k, "started", k).broker_state(-98_000, k, "unfenced", k)
+    woken.config(-97_000, topic="clicks", min_isr=1).broker_state(-60_000, 3, "fenced", 3)
+    if replaced in (BEFORE, CONFIRMED):
+        active.config(-2000, detail="controller=8")
+    woken.broker_state(30_000, 2, "fenced", 2)
+    if replaced == AS_IT_WAKES:
+        woken.event(30_005, "config", True, detail="controller=8", controller_epoch=2, committed=True)
+    if replaced == CONFIRMED:
+        active.broker_state(30_030, 2, "fenced", 2)
+    a.leader(0, 0, 200, 200, [1, 2], replicas=[1, 2, 3], partition_epoch=1)
+    a.proposed(60_000, [1], "shrink").isr(60_010, [1], 2, leader_epoch=0)
+    active.broker_state(90_000, 1, "fenced", 1).broker_state(100_000, 1, "started", 11)
+    c.leader(91_000, 1, 250, 250, [3], replicas=[1, 2, 3], partition_epoch=3, unclean=True)
+    a.follower(100_500, 1, 300, 250, of=3).truncate(100_510, 250)
+    assert losses(*(source.progress(200_000) for source in (a, c, woken, active))) == lost

@@ -1,0 +1,131 @@
+"""What a controller says of brokers after another one has taken its place: nobody ever commits that."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pyarrow.compute as pc
+import pytest
+
+from pipelines.replication import Reconstructor, Rules, replay
+from tests.unit.replication.bronze import BASE_MS, Source, advances, controller, events_of, table
+
+SECOND = 1000
+NINE = {"controller_epoch": 1, "committed": False}
+EIGHT = {"controller_epoch": 2, "committed": False}
+START_US = BASE_MS * 1000
+UNKNOWN = ("unknown", "told by a controller that another one had replaced")
+
+
+def woken():
+    """9, which registered broker 2 while it was the active controller."""
+    return controller(**NINE).broker_state(-99_000, 2, "started", 7).broker_state(-98_000, 2, "unfenced", 7)
+
+
+def active(ms=0):
+    """8, which becomes the active controller."""
+    return Source("controller-8/controller.log", level=0, **EIGHT).config(ms, detail="controller=8")
+
+
+def state(*sources):
+    reconstructor = Reconstructor(Rules())
+    rows = [row for source in sources for row in source.progress(200_000).rows]
+    for is_late in (False, True):
+        reconstructor.update(events_of([row for row in rows if (row["ts"] > START_US + 35_000_000) == is_late]))
+        reconstructor.present()
+    reconstructor.finish()
+    return next((r["state"], r["reason"]) for r in reconstructor.present().brokers.to_pylist() if r["broker_id"] == 2)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(["fenced"], [], UNKNOWN, id="whether it is fenced is not known"),
+        pytest.param(["fenced", "unfenced"], [], UNKNOWN, id="nor whether it is unfenced"),
+        pytest.param(["fenced"], [(30_400, "fenced")], ("fenced", "fenced"), id="the new controller fences it as well"),
+        pytest.param(["unfenced"], [(9000, "fenced")], UNKNOWN, id="a broker that was fenced is unfenced"),
+        pytest.param(["fenced"], [(41_000, None)], ("answers", "unfenced"), id="the new one goes on without it"),
+        pytest.param(["unfenced"], [(9000, "fenced"), (41_000, None)], ("fenced", "fenced"), id="and without that"),
+        pytest.param(["fenced"], [(70_000, "fenced")], ("fenced", "fenced"), id="a real fence comes later"),
+    ],
+)
+def test_gold_says_unknown_until_the_new_controller_goes_on(old, new, expected):
+    nine, eight = woken(), active()
+    for k, detail in enumerate(old):
+        nine.broker_state(30_000 + k, 2, detail, 7)
+    for ms, detail in new:
+        _ = eight.config(ms, min_isr=1) if detail is None else eight.broker_state(ms, 2, detail, 7)
+    assert state(nine, eight) == expected
+
+
+@pytest.mark.parametrize("ahead", [-9000, 0, 9000])
+def test_a_fence_of_just_before_a_failover_counts_where_a_standby_prints_it_too(ahead):
+    nine, standby = woken().broker_state(30_000, 2, "fenced", 7), Source("controller-7/controller.log", level=0)
+    for epoch, committed, ms, detail in ((1, True, 30_040, "fenced"), (2, True, 33_000, None)):
+        standby.common |= {"controller_epoch": epoch, "committed": committed}
+        told = (ms + ahead, 2, detail, 7)
+        _ = standby.broker_state(*told) if detail else standby.config(ms + ahead, detail="controller=8")
+    assert state(nine, standby) == ("fenced", "fenced")
+
+
+def joining(fenced_ms, new):
+    """2 has caught up with a leader that is alone in the ISR, and the old controller fences it."""
+    leader = Source("broker-1/replication.log").leader(0, 0, 4, 4, [1], replicas=[1, 2])
+    leader.fetch(20_000, 2, 4).fetch(29_900, 2, 4).append(30_100, 6).append(30_200, 8).fetch(30_300, 2, 8)
+    return [leader, woken().broker_state(fenced_ms, 2, "fenced", 7), new]
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        pytest.param(controller(), [(30_100, 6), (30_200, 8)], id="nobody else is active"),
+        pytest.param(active(10_000), [(30_300, 8)], id="another one was active before"),
+        pytest.param(active(30_150), [(30_100, 6), (30_300, 8)], id="another one is heard of soon after"),
+    ],
+)
+def test_a_joiner_that_only_a_deposed_controller_fenced_holds_the_hw_back(new, expected):
+    sources = [source.progress(60_000) for source in joining(30_050, new)]
+    assert advances(replay(table(*sources))) == expected
+
+
+@pytest.mark.parametrize("step_ms", [10, 70, 5000])
+def test_how_rows_are_cut_into_batches_changes_nothing(step_ms):
+    sources = joining(30_050, active(30_150))
+    for source in sources:
+        for ms in range(60_000, 100_000, 1000):
+            source.progress(ms)
+    rows = sorted((row for source in sources for row in source.rows), key=lambda row: row["ts"])
+    whole = advances(replay(events_of(rows)))
+    reconstructor, found = Reconstructor(Rules()), list[tuple[int, int]]()
+    events = events_of(rows)
+    times = events["ts"].cast("int64")
+    bounds = [-1 << 60, *(START_US + ms * 1000 for ms in range(29_000, 31_000, step_ms)), 1 << 60]
+    for since, until in pairwise(bounds):
+        batch = events.filter(pc.and_(pc.greater_equal(times, since), pc.less(times, until)))
+        found += advances(reconstructor.update(batch)) if len(batch) else []
+    assert found + advances(reconstructor.finish()) == whole
+
+
+@pytest.mark.parametrize(
+    ("new_ms", "confirmed", "expected"),
+    [
+        pytest.param(10_000, False, (1, [1, 2], []), id="another one was active before"),
+        pytest.param(38_000, False, (1, [1, 2], []), id="or it may have been"),
+        pytest.param(45_000, False, (-1, [2], [(2, [2])]), id="another one comes long after"),
+        pytest.param(10_000, True, (2, [2], [(2, [2])]), id="the leader that it names has begun"),
+    ],
+)
+def test_a_change_that_only_a_deposed_controller_tells_was_never_committed(new_ms, confirmed, expected):
+    """Partition 0 is led by 1 all the while, whom the old controller fences as it wakes."""
+    leader = Source("broker-1/replication.log", level=0).leader(0, 0, 4, 4, [1, 2], replicas=[1, 2], partition_epoch=1)
+    nine = woken().broker_state(30_000, 1, "fenced", 7)
+    nine.election(30_001, 2 if confirmed else -1, 1, partition_epoch=2, isr=[2], replicas=[1, 2], unclean=False)
+    other = Source("broker-2/replication.log", level=0)
+    if confirmed:
+        other.leader(30_020, 1, 4, 4, [2], replicas=[1, 2], partition_epoch=2)
+    reconstructor = Reconstructor(Rules())
+    facts = reconstructor.update(table(*(s.progress(99_000) for s in (leader, nine, other, active(new_ms)))))
+    rest, present = reconstructor.finish(), reconstructor.present().partition_health.to_pylist()[0]
+    changed = [r for made in (facts, rest) for r in made.isr_changes.to_pylist()]
+    changes = [(row["partition_epoch"], row["isr_after"]) for row in changed]
+    assert (present["leader_id"], present["isr"], changes) == expected
