@@ -252,7 +252,8 @@ class TopicHistory(TopicState):
         replica = event.replica_id if event.replica_id is not None else event.broker_id
         position = self.terms.positions.get(replica)
         before = event.before if event.before is not None else position.hw if position else None
-        self._publish_if_lowered(event, before)
+        if all((cut.replica_id, cut.to) != (replica, event.hw) for cut in self.truncations):  # the cut is told
+            self._publish_if_lowered(event, before)
         if position is not None:
             position.hw = event.hw
         return None

@@ -297,6 +297,21 @@ def test_a_hw_that_falls_is_told_once(then, level):
     assert (found[1:], more) == ((300, 100), [])
 
 
+@pytest.mark.parametrize("level", [3, 2, 0])
+@pytest.mark.parametrize("own_file", [True, False])
+def test_a_cut_below_the_hw_and_the_fall_that_it_brings_are_one_row(own_file, level):
+    """UnifiedLog.truncateTo prints the cut, and then the HW that it lowers to it."""
+    a, b = broker(1, level), broker(2, level)
+    a.leader(0, 0, 300, 300, [1, 2])
+    b.follower(1, 0, 300, 299, of=1).follower_hw(1000, 300, of=1)
+    cuts = b if own_file else Source("broker-2/server.log").at_level(0)
+    cuts.event(2000 if own_file else 1999, "truncate", replica_id=2, leader_epoch=0, leo=100)
+    b.event(2000, "hw", replica_id=2, leader_id=1, leader_epoch=0, hw=100, hw_before=300)
+    facts = replay(table(*(source.progress(90_000) for source in {a, b, cuts})), Rules())
+    found = [(r["class"], r["hw_before"], r["hw_after"]) for r in facts.hw_regressions.to_pylist()]
+    assert found == [("loss_not_excluded", 300, 100)]
+
+
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_fence_by_a_controller_that_was_frozen_makes_no_leader_alone_whose_follower_goes_on(goes_on):
     """What 9 prints as it wakes, deposed by 8, is never committed: 2 fetches on, and holds the HW at 250 of 300."""
