@@ -144,8 +144,10 @@ def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
     if is_fetch and seldom(replica.epoch == NULL or not in_set(lane.isr, slot)):
         replica.epoch = max(event.row.more, -1)  # a member of the ISR cannot be another one than joined it
     false_report = seldom(lane.evidence_hw != NULL) and is_contradicted(lane, settings, slot, leo, now)
-    if seldom(false_report) and has_started_since(lane, settings, run.timeline, replica.id, lane.evidence_ts, now):
-        false_report = False  # its log is shorter than it was when the report was true
+    if seldom(false_report) and (
+        leo < replica.reported_leo or has_started_since(lane, settings, run.timeline, replica.id, lane.evidence_ts, now)
+    ):
+        false_report, lane.evidence_hw = False, NULL  # its log is shorter than it was when the report was true
     if seldom(false_report):
         retract_report(term, event, leo)
     leader_leo_grew(term, max(leader_leo, leo), now)

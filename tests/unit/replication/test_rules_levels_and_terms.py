@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipelines.replication import Reconstructor, Rules, replay
 from schemas.event_types import CLEAN_START
 from tests.unit.replication.bronze import Source, advances, controller, last_rows, since_base, table, values_of
@@ -167,6 +169,16 @@ def test_level_2_a_replica_that_started_just_before_its_fetch_contradicts_no_rep
     telemetry.append(2300, 9).hw(2320, 9).replica_leo(7060, 2, 3).progress(60_000)
     facts = replay(table(telemetry, control.progress(60_000)))
     assert "disagree" not in values_of(facts.partition_hw, "agreement")
+
+
+@pytest.mark.parametrize(("leo", "agreement"), [(3, "only_witness"), (5, "disagree")])
+def test_level_2_a_replica_whose_leo_fell_below_its_own_has_lost_it_and_contradicts_no_report(leo, agreement):
+    """A power failure of which the controller tells only later than this clock: no epoch showed how far it is off."""
+    telemetry = led(level=2).replica_leo(5, 2, 4).append(10, 9).hw(20, 9)
+    telemetry.replica_leo(1000, 2, leo).replica_leo(1010, 2, 7)
+    found = {row["agreement"] for row in replay(table(telemetry.progress(60_000))).partition_hw.to_pylist()}
+    assert agreement in found
+    assert (agreement == "disagree") == ("disagree" in found)
 
 
 def test_level_2_a_lower_leo_within_the_race_window_is_a_race():
