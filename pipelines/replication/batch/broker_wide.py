@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pipelines.replication.batch.gaps import GapRows, gap_row, source_gap
 from pipelines.replication.batch.quarantine import canonical
 from pipelines.replication.batch.read import REJECTED, without_number
-from pipelines.replication.compiled.types import I64, NEVER
+from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.kafka_versions import reported_rules
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, OF_LIFE
@@ -104,9 +104,8 @@ def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[G
 def _apply(state: State, found: GapRows, row: dict[str, Any], ts: int) -> None:
     cluster = state.clusters.number(row["cluster"])
     if row["controller_epoch"] is not None:
-        source, seq = (str(row["source_id"]), int(row["source_epoch"])), int(row["source_seq"])
-        active = (seq, seq) if row["committed"] is False else (NEVER, -1)
-        state.timeline.record_controller(cluster, source, row["controller_epoch"], (ts, ts, *active))
+        role = int(row["source_seq"]), ts, row["controller_epoch"], row["committed"] is False
+        state.timeline.record_role(cluster, (str(row["source_id"]), int(row["source_epoch"])), role)
     if row["event_type"] == "broker_state":
         reported_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
         states = row["detail"], row["broker_epoch"], reported_by

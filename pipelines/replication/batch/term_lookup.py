@@ -197,8 +197,8 @@ class StateTermLookup:
             self._tellers_of[cluster] = [known[key] for key in keys if key in known]
         return self._tellers_of[cluster]
 
-    def is_deposed(self, controller_epoch: int | None, ts: int, as_of: int) -> bool:
-        return self.state.timeline.is_deposed(self._cluster, controller_epoch, ts, as_of)
+    def is_deposed(self, row: tuple[str, int, int] | None, ts: int, as_of: int) -> bool:
+        return self.state.timeline.is_deposed(self._cluster, row, ts, as_of)
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:
         by_rule = self._rules[self._cluster].min_isr or 1

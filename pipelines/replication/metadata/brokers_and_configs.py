@@ -13,7 +13,7 @@ from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
-from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Told, deposed_since, doubts
+from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Role, add_role, doubts, is_deposed
 from pipelines.replication.metadata.deposed import BrokerState as BrokerState
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
@@ -49,8 +49,8 @@ class Timeline:
     """Findings of a watcher on whether brokers answer, and on the controllers (CONTROLLERS in place of a broker)."""
     deletions: dict[tuple[int, int], dict[int, int]] = field(default_factory=dict)
     """When a topic was deleted, by the number of its id or -1."""
-    controllers: dict[int, dict[tuple[str, int, int], Told]] = field(default_factory=dict)
-    """By cluster number, and by (source id, source epoch, controller epoch)."""
+    roles: dict[int, dict[tuple[str, int], list[Role]]] = field(default_factory=dict)
+    """By cluster number and source the roles of controllers, see `deposed`."""
     _doubts: dict[tuple[int, int], list[Doubt]] = field(default_factory=dict, repr=False)
     _states: dict[tuple[int, int], dict[tuple[BrokerState, ...], list[BrokerState]]] = field(
         default_factory=dict, repr=False
@@ -78,13 +78,9 @@ class Timeline:
             states.append(row)
             self._forget((cluster, broker))
 
-    def record_controller(self, cluster: int, source: tuple[str, int], epoch: int, told: Told) -> None:
-        """Adds what a source has told under a controller epoch."""
-        of_cluster, key = self.controllers.setdefault(cluster, {}), (*source, epoch)
-        known = of_cluster.get(key)
-        since, until, first, last = zip(told, known or told, strict=True)
-        of_cluster[key] = min(since), max(until), min(first), max(last)
-        if known is None or min(since) < known[0]:
+    def record_role(self, cluster: int, source: tuple[str, int], role: Role) -> None:
+        """Adds the role of a controller at one of its rows."""
+        if add_role(self.roles.setdefault(cluster, {}).setdefault(source, []), role):
             self._forget(*(place for place in self.brokers if place[0] == cluster))
 
     def _forget(self, *places: tuple[int, int]) -> None:
@@ -135,7 +131,7 @@ class Timeline:
         logged = {broker: states[-1] for broker, states in lasting.items() if states}
         for broker in lasting:
             doubtful = (one for one in self._doubtful((cluster, broker)) if one.state[1] in LASTING)
-            last = max((one.state[0] for one in doubtful if one.lasts(self.controllers[cluster])), default=-1)
+            last = max((one.state[0] for one in doubtful if one.lasts(self.roles[cluster])), default=-1)
             logged |= {broker: (last, DOUBTED)} if last > logged.get(broker, (-1, ""))[0] else {}
         answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
         changes = not (self.quorum_now(cluster)[0] or "").startswith(NO_CONTROLLER)
@@ -161,12 +157,12 @@ class Timeline:
 
     def _doubtful(self, place: tuple[int, int]) -> list[Doubt]:
         if place not in self._doubts:
-            self._doubts[place] = doubts(self.brokers.get(place, []), self.controllers.get(place[0], {}))
+            self._doubts[place] = doubts(self.brokers.get(place, []), self.roles.get(place[0], {}))
         return self._doubts[place]
 
-    def is_deposed(self, cluster: int, epoch: int | None, ts: int, as_of: int) -> bool:
-        """Whether what the controller of an epoch told at `ts` may come too late, as known at a time."""
-        return epoch is not None and deposed_since(epoch, ts, self.controllers.get(cluster, {})) <= as_of
+    def is_deposed(self, cluster: int, row: tuple[str, int, int] | None, ts: int, as_of: int) -> bool:
+        """Whether a controller told a row when another one may have replaced it, as known at a time."""
+        return row is not None and is_deposed(row, ts, as_of, self.roles.get(cluster, {}))
 
     def tellers(self, cluster: int) -> set[tuple[str, int]]:
         """(source id, source epoch) of the controllers that report broker states."""

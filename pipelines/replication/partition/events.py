@@ -202,8 +202,8 @@ class TermLookup(Protocol):
         time that is UNTOLD_US after `until`."""
         ...
 
-    def is_deposed(self, controller_epoch: int | None, ts: int, as_of: int) -> bool:
-        """Whether another controller had replaced the one of an epoch before what it told at `ts`, or soon after."""
+    def is_deposed(self, row: tuple[str, int, int] | None, ts: int, as_of: int) -> bool:
+        """Whether an active controller told a row of `ts` when another one may have replaced it."""
         ...
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:

@@ -257,7 +257,7 @@ class IsrHistory(Persisted):
         for k in range(len(self.commits) - 1, 0, -1):
             commit = self.commits[k]
             only = commit.witness == CONTROLLER_ONLY and commit.published is None and 0 < commit.due <= at
-            if only and lookup.is_deposed(commit.controller_epoch, commit.controller_ts or commit.ts, at):
+            if only and lookup.is_deposed(commit.controller_row, commit.controller_ts or commit.ts, at):
                 del self.commits[k]
                 for later in self.commits[k : k + 1]:
                     later.due = later.due or at

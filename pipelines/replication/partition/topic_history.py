@@ -409,7 +409,7 @@ class TopicHistory(TopicState):
             if event.event_type == "sample":
                 take_checkpoints(event, self.terms, lookup.grace_us)
                 self.judge_again_at = self.decision_time()
-            elif lookup.is_deposed(event.controller_epoch, event.ts, at):
+            elif lookup.is_deposed(event.reported_by, event.ts, at):
                 continue
             elif event.partition_epoch is None or known is None or event.partition_epoch > known:
                 self._apply_metadata(event)

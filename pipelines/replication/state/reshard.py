@@ -74,7 +74,7 @@ def _drop_broker_wide(state: State, cluster: str) -> None:
             del entries[key]
     for entries in by_name:
         entries.pop(cluster, None)
-    timeline.controllers.pop(number, None)
+    timeline.roles.pop(number, None)
     sources.known = {key: source for key, source in sources.known.items() if source.cluster != cluster}
     names = state.source_names.all
     state.reported_losses = {loss for loss in state.reported_losses if names[loss[0]][0] != cluster}

@@ -229,9 +229,10 @@ def _add_timeline(old: State, new: State, of: _Numbers) -> None:
         for ts, detail, epoch, source, source_epoch, number in states:
             by = source, source_epoch, number
             new.timeline.record_broker_state(int(of.clusters[cluster]), broker, ts, detail, epoch, by)
-    for cluster, controllers in old.timeline.controllers.items():
-        for (source, source_epoch, epoch), told in controllers.items():
-            new.timeline.record_controller(int(of.clusters[cluster]), (source, source_epoch), epoch, told)
+    for cluster, by_source in old.timeline.roles.items():
+        for writer, roles in by_source.items():
+            for role in roles:
+                new.timeline.record_role(int(of.clusters[cluster]), writer, role)
     for (cluster, broker), answers in old.timeline.answers.items():
         for ts, detail in answers:
             new.timeline.record_broker_state(int(of.clusters[cluster]), broker, ts, detail, None, ("", 0, 0))

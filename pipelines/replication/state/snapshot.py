@@ -18,7 +18,7 @@ from pipelines.replication.compiled.types import LOW
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata.assignments import Assignment, Assignments
 from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
-from pipelines.replication.metadata.deposed import Told
+from pipelines.replication.metadata.deposed import Role
 from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
@@ -148,7 +148,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     last_gaps: list[tuple[int, int, int]] = []
     last_misreads: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int, dict[int, int]]] = []
-    controllers: list[tuple[int, str, int, int, Told]] = []
+    roles: list[tuple[int, str, int, list[Role]]] = []
 
 
 _encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
@@ -177,7 +177,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         last_gaps=[(*k, v) for k, v in state.last_gaps.items()],
         last_misreads=[(*k, v) for k, v in state.last_misreads.items()],
         deletions=[(*k, v) for k, v in state.timeline.deletions.items()],
-        controllers=[(c, *k, v) for c, told in state.timeline.controllers.items() for k, v in told.items()],
+        roles=[(c, *k, v) for c, roles in state.timeline.roles.items() for k, v in roles.items()],
     )  # fmt: skip
 
 
@@ -234,8 +234,8 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, b): answers for c, b, answers in rest.answers},
         {(c, t): deleted for c, t, deleted in rest.deletions},
     )
-    for cluster, source, source_epoch, epoch, told in rest.controllers:
-        state.timeline.record_controller(cluster, (source, source_epoch), epoch, told)
+    for cluster, source, source_epoch, roles in rest.roles:
+        state.timeline.roles.setdefault(cluster, {})[source, source_epoch] = roles
     state.waiting, state.pending_starts = (
         with_all_columns(tables["waiting"]),
         with_all_columns(tables["pending_starts"]),

@@ -61,7 +61,7 @@ class FakeLookup:
     def most_min_isr(self, since: int, until: int, by_leader: int | None) -> int:
         return max(self.min_isr(ts, by_leader) for ts in (since, until))
 
-    def is_deposed(self, controller_epoch, ts, as_of):
+    def is_deposed(self, row, ts, as_of):
         return False
 
     def min_isr(self, as_of: int, by_leader: int | None = None) -> int:

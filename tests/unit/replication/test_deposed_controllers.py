@@ -58,6 +58,23 @@ def test_gold_says_unknown_until_the_new_controller_goes_on(old, new, expected):
     assert state(nine, eight) == expected
 
 
+@pytest.mark.parametrize("source_id", ["controller-7/controller.log", "controller-9/controller.log"])
+def test_epochs_of_before_a_migration_or_of_another_cluster_of_that_name_depose_nobody(source_id):
+    """ZooKeeper's controllers, or the cluster that was there before, had reached epoch 37."""
+    before = Source(source_id, level=0, controller_epoch=37, committed=True).config(-500_000, min_isr=1)
+    if source_id.startswith("controller-9"):
+        before.common |= NINE
+        before.config(-490_000, min_isr=1)
+        before.common |= {"controller_epoch": 37, "committed": True}
+        before.config(-480_000, min_isr=1)
+        before.common |= NINE
+        nine = before.broker_state(-99_000, 2, "started", 7).broker_state(-98_000, 2, "unfenced", 7)
+        before = controller(source_epoch=1)
+    else:
+        nine = woken()
+    assert state(nine.broker_state(30_000, 2, "fenced", 7), before) == ("fenced", "fenced")
+
+
 @pytest.mark.parametrize("ahead", [-9000, 0, 9000])
 def test_a_fence_of_just_before_a_failover_counts_where_a_standby_prints_it_too(ahead):
     nine, standby = woken().broker_state(30_000, 2, "fenced", 7), Source("controller-7/controller.log", level=0)
