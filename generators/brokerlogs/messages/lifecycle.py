@@ -123,9 +123,9 @@ def _expired(line: Line, match: re.Match[str], events: EventBuilder) -> None:
 
 def _of_log_manager(line: Line, match: re.Match[str], events: EventBuilder) -> None:
     """A directory that failed, or what one had of a clean shutdown as it was loaded: each says it."""
-    if match[1] is None:
+    if match[0].startswith("Stopping"):
         return _failed_directory(line, match, events)
-    detail = CLEAN_START if match[1].startswith("Skipping") else UNCLEAN_START
+    detail = CLEAN_START if match[0].startswith("Skipping") else UNCLEAN_START  # an empty one may be a new disk
     append_row(events, "config", line, replica_id=line.broker, detail=detail)
     return None
 
@@ -156,8 +156,8 @@ _PATTERNS: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], Event
     ),
     "LogManager": (
         re.compile(
-            r"Stopping serving logs in dir |"
-            r"(Skipping|Recovering|Attempting) (?:recovery )?(?:of \d+ |for all |\d+ )?logs (?:from|in) .* "
+            r"Stopping serving logs in dir |No logs found to be loaded in |"
+            r"(?:Skipping|Recovering|Attempting) (?:recovery )?(?:of \d+ |for all |\d+ )?logs (?:from|in) .* "
             r"since (?:no )?clean shutdown file was found"
         ),
         _of_log_manager,

@@ -62,7 +62,7 @@ _M_APPENDED = literal("Appended message set")
 _M_SETTING = literal("Setting high watermark ")
 _M_STOPPING = literal("Stopping serving ")
 _M_SKIPPING, _M_RECOVERING = literal("Skipping recovery "), literal("Recovering ")
-_M_ATTEMPTING = literal("Attempting recovery ")
+_M_ATTEMPTING, _M_NO_LOGS = literal("Attempting recovery "), literal("No logs found ")
 _M_CREATED, _M_FUTURE = literal("Created log for "), literal("-future with properties")
 _M_REPLACED = literal("The current replica is successfully replaced ")
 _M_PROCESSED = literal("Processed ")
@@ -207,7 +207,7 @@ def _of_few_shapes(buf: Array, kind: int, pos: int, end: int) -> int:
     if kind == DIRECTORIES:
         rare = begins(buf, pos, end, _M_STOPPING) or begins(buf, pos, end, _M_SKIPPING)
         rare = rare or begins(buf, pos, end, _M_RECOVERING) or begins(buf, pos, end, _M_ATTEMPTING)
-        rare = rare or begins(buf, pos, end, _M_REPLACED)
+        rare = rare or begins(buf, pos, end, _M_REPLACED) or begins(buf, pos, end, _M_NO_LOGS)
         rare = rare or (begins(buf, pos, end, _M_CREATED) and find(buf, pos, end, _M_FUTURE) >= 0)
         return RARE if rare else NOTED
     frequent = begins(buf, pos, end, _M_PROCESSED) or begins(buf, pos, end, _M_EXECUTING)

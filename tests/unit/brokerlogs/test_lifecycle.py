@@ -250,6 +250,7 @@ def test_versions_of_recorded_brokers(recording, version):
         ("Skipping recovery for all logs in /d since clean shutdown file was found", "start=clean"),
         ("Recovering 9 logs from /d since no clean shutdown file was found", "start=unclean"),
         ("Attempting recovery for all logs in /d since no clean shutdown file was found", "start=unclean"),
+        ("No logs found to be loaded in /d", "start=unclean"),  # it may be another disk than before
     ],
 )
 @pytest.mark.parametrize("logger", [LOGS, "org.apache.kafka.storage.internals.log.LogManager"])
