@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import lzma
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -47,10 +48,12 @@ class Case(NamedTuple):
 def cut() -> dict[str, Case]:
     """The cases: some rows of each come late, those of the first one do not."""
     found = {}
-    first = recorded()["unclean_election/3"]
+    first = _without_roles(recorded()["unclean_election/3"])
     found["unclean_election-1"] = Case(_cut(first), Rules(replica_hw=True), 1)
     for place, buckets in (("leader_crash/2", 4), ("slow_follower/0", 1), ("unclean_election/coalesced", 4)):
-        found[f"{place.replace('/', '-')}-{buckets}"] = Case(_cut(_late(recorded()[place])), Rules(), buckets)
+        found[f"{place.replace('/', '-')}-{buckets}"] = Case(
+            _cut(_late(_without_roles(recorded()[place]))), Rules(), buckets
+        )
     for number, buckets in (
         (1, 1),
         (8, 4),
@@ -99,6 +102,20 @@ def _seldom() -> pa.Table:
     events = bronze.table(leading, other, again, controller)
     delay = np.where(np.asarray(events["broker_id"]) == 9, 2_400_000, 0)
     return events.take(pa.array(np.argsort(events["ts"].cast(pa.int64()).to_numpy() + delay, kind="stable")))
+
+
+def _without_roles(events: pa.Table) -> pa.Table:
+    """The rows of a recording as they were when snapshots of it were written: roles of controllers were none."""
+    kept, left_out = list[dict[str, Any]](), Counter[Any]()
+    for row in events.to_pylist():
+        source = row["source_id"], row["source_epoch"]
+        series = *source, row["topic"], row["partition"]
+        if (row["detail"] or "").startswith("controller="):
+            left_out.update((source, series))
+        else:
+            seqs = {"source_seq": row["source_seq"] - left_out[source], "seq": row["seq"] - left_out[series]}
+            kept.append(row | seqs)
+    return pa.Table.from_pylist(kept, events.schema)
 
 
 def _late(events: pa.Table) -> pa.Table:
