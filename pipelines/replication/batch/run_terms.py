@@ -200,7 +200,7 @@ def _run_all(
         run_kernel(
             Run(
                 jobs=as_records(JOBS, jobs.jobs), gaps=as_records(GAPS, jobs.gap_times),
-                rows=as_records(PACKED_ROW, jobs.rows),
+                rows=as_records(PACKED_ROW, jobs.rows), series=batch.series,
                 columns=batch.columns, assigned=assigned, lanes=state.lanes.records,
                 replicas=state.replicas.records.reshape(-1, state.replicas.width), timeline=timeline,
                 cluster_rules=cluster_rules,

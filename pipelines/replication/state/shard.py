@@ -138,7 +138,7 @@ def _add_records(old: State, new: State, of: _Numbers) -> None:
     _append(old.lanes, new.lanes, of.lanes >= 0, {
         "partition": of.partitions[old.lanes["partition"]], "topic": _of(old.lanes["topic"], of.topics),
         "cluster": _of(old.lanes["cluster"], of.clusters), "home": _of(old.lanes["home"], of.sources),
-        "topic_id": of.topic_ids(old.lanes["topic_id"]),
+        "topic_id": of.topic_ids(old.lanes["topic_id"]), "told_by": _of(old.lanes["told_by"], of.series),
     })  # fmt: skip
     _append(old.replicas, new.replicas, of.lanes >= 0, {})
     for name, columns in lanes.items():

@@ -77,6 +77,8 @@ class Run(NamedTuple):
     gaps: RecordArray
     rows: RecordArray
     """Packed rows, those of a job side by side."""
+    series: I32
+    """By row of the micro-batch."""
     columns: Columns
     """Of the rare rows."""
     assigned: Assigned

@@ -67,7 +67,7 @@ def handle(run: Run, term: Term, event: Event) -> None:
     elif kind == FETCH or kind == REPLICA_LEO:
         _on_replica_leo(run, term, event)
     elif kind == HW:
-        on_report(term, run.timeline, run.stats, event, row.more, row.leader_leo)
+        on_report(term, run.timeline, run.stats, event, run.series[row.row], row.more, row.leader_leo)
     elif seldom(kind == ISR):
         _on_isr(run, term, event)
     elif seldom(kind == PROPOSED):
@@ -85,7 +85,7 @@ def _on_leader(run: Run, term: Term, event: Event) -> None:
         at = first_not_below(run.assigned.rows, rare)
         assigned = mask_of(term, run.assigned.ids, run.assigned.starts[at], run.assigned.starts[at + 1])
     _follow_version(run, term, event)
-    start_term(term, run.timeline, run.stats, columns, event, assigned)
+    start_term(term, run.timeline, run.stats, columns, event, run.series[event.row.row], assigned)
 
 
 @hot
@@ -187,7 +187,7 @@ def _on_isr(run: Run, term: Term, event: Event) -> None:
     lane, rare = term.lane, event.row.more
     hw = run.columns.hw[rare]
     if hw > lane.hw and lane.hw != NULL and has_own_hw(lane, run.columns, rare):
-        on_report(term, run.timeline, run.stats, event, hw, NULL)
+        on_report(term, run.timeline, run.stats, event, run.series[event.row.row], hw, NULL)
     on_isr(term, run.timeline, run.stats, run.columns, event)
 
 

@@ -31,12 +31,14 @@ from pipelines.replication.term.report_as_evidence import (
 
 
 @kernel
-def on_report(term: Term, timeline: Timeline, stats: Stats, event: Event, hw: int, before: int) -> None:
+def on_report(
+    term: Term, timeline: Timeline, stats: Stats, event: Event, series: int, hw: int, before: int
+) -> None:  # fmt: skip
     """The broker says its HW became `hw`, from `before`: compare, or accept it where nothing else is known."""
     lane, now = term.lane, event.now
     if seldom(lane.evidence_hw != NULL) and chain_refutes(lane, hw, before):
         retract_report(term, event, before)
-    _count_low(term, event, hw, before)
+    _count_low(term, event, series, hw, before)
     if lane.hw == NULL or lane.isr_known == 0 or (lane.unknown_leos != 0 and hw > lane.hw):
         if lane.leader_leo != NULL:
             leader_leo_grew(term, hw, now)
@@ -161,17 +163,23 @@ def _just_frozen(term: Term, now: int) -> bool:
 
 
 @hot
-def _count_low(term: Term, event: Event, hw: int, before: int) -> None:
-    """Counts successive reports below an earlier one; one that fills a gap of the chain was only printed late."""
+def _count_low(term: Term, event: Event, series: int, hw: int, before: int) -> None:
+    """Counts successive reports below an earlier one of the same run; one that fills a gap of the chain was only
+    printed late.
+
+    Behind a seam, or where times fall, the lower one may be the older: its line is told again, or late.
+    """
     lane = term.lane
     if seldom(lane.agreed != NULL and hw < lane.agreed):
-        if not fills_gap(lane, hw, before):
+        later = series == lane.told_by and event.now >= lane.told_ts
+        if later and not fills_gap(lane, hw, before):
             lane.low_reports += 1
             if lane.low_reports == 2:
                 term.marks[event.position] |= MOVED_BACK
                 event.row.leader_leo = lane.agreed
     else:
         lane.low_reports = 0
+        lane.told_by, lane.told_ts = series, event.now
 
 
 @hot

@@ -81,6 +81,8 @@ LANES = record_layout(
     last_unmatched=NULL,
     chain_from=NULL,
     level_before=0,
+    told_by=-1,
+    told_ts=NULL,
 )
 """`min_isr_told`: the topic's own setting was reported, or is a rule; `version`: the rules of the version that its
 broker had reported when the term began (bits as in kafka_versions, and above them replica.lag.max.messages + 1), 0
@@ -95,7 +97,8 @@ killed; `reported`: the largest HW that the broker reported in this term and tha
 `witnessed`: the largest that it reported above what was computed and that counts all the same, at `witnessed_ts`;
 by a chain that begins at `witnessed_from`;
 `last_unmatched`: the last one above what was computed, `chain_from`: the first of its chain; `level_before`: the level
-of a term before lines of its leader were not understood, from which on `level` is 0."""
+of a term before lines of its leader were not understood, from which on `level` is 0; `told_by`, `told_ts`: the series
+and the time of the last report, or start, that is not below `agreed`."""
 
 
 REPLICAS = record_layout(

@@ -69,7 +69,7 @@ def _begin(lane: Record, hw: int, leo: int) -> None:
 
 @kernel
 def start_term(
-    term: Term, timeline: Timeline, stats: Stats, columns: Columns, event: Event, assigned: int
+    term: Term, timeline: Timeline, stats: Stats, columns: Columns, event: Event, series: int, assigned: int
 ) -> None:  # fmt: skip
     """A `leader` event: a new term with the start offset, HW and ISR that it says."""
     lane, rare, now = term.lane, event.row.more, event.now
@@ -86,6 +86,7 @@ def start_term(
     lane.deposed = 0
     lane.term_start = columns.ts[rare]
     _begin(lane, columns.hw[rare], columns.leo[rare])
+    lane.told_by, lane.told_ts = series, now
     lane.append_ts = NULL
     lane.stalled_since = now if columns.hw[rare] < columns.leo[rare] else NULL
     lane.reported_min_isr = columns.min_isr[rare]

@@ -111,6 +111,17 @@ def test_a_copy_that_comes_after_resharding_is_still_recognised():
     assert silver(Facts.concat(facts)) == silver(replay(events_of(rows), RULES))
 
 
+def test_high_watermarks_move_back_across_a_reshard():
+    log = Source()
+    for _ in each_partition(4, log):
+        log.leader(0, 0, 0, 0, [1]).append(10, 9).hw(10, 9)
+    first, log.rows = log.progress(50_000).rows, []
+    for _ in each_partition(4, log):
+        log.hw(51_000, 2).hw(52_000, 3)
+    found = run_with([first, log.progress(99_000).rows], [1, 3])["hw_regressions"]
+    assert len(found) == 4
+
+
 @pytest.mark.parametrize("buckets", [[1, 3], [4, 1], [2, 3, 5, 1]])
 @pytest.mark.parametrize("logs", [0, 1])
 def test_samples_of_a_watcher_are_moved(buckets, logs):

@@ -204,8 +204,10 @@ def test_the_attempt_that_moves_the_hw_may_show_in_nothing_but_its_report():
     assert ("advance", 9, 9, "exact") in agreed(telemetry)
 
 
-def critical(telemetry):
-    rows = last_rows(replay(table(telemetry.rejected(59_000).progress(60_000))).hw_regressions, "regression_id")
+def critical(telemetry, *others):
+    rows = last_rows(
+        replay(table(telemetry.rejected(59_000).progress(60_000), *others)).hw_regressions, "regression_id"
+    )
     return [(row["class"], row["hw_before"], row["hw_after"]) for row in rows if row["severity"] == "critical"]
 
 
@@ -222,6 +224,22 @@ def test_two_successive_low_reports_are_a_high_watermark_that_moved_back():
 def test_two_low_reports_apart_are_not_successive():
     telemetry = up_to(4).hw(100, 4).hw(1000, 2).fetch(2000, 2, 5).hw(2000, 5).hw(3000, 3)
     assert critical(telemetry) == []
+
+
+@pytest.mark.parametrize("run", [("broker-1/replication.log", 1), ("broker-1/replication.log+1", 0)])
+def test_low_reports_of_another_run_may_be_the_older_ones(run):
+    """Lines that are told again, or only now, come behind later ones; a clock that is set back hides it."""
+    again = Source(*run).hw(1000, 2).hw(2000, 3).progress(60_000)
+    assert critical(up_to(4).hw(100, 4), again) == []
+
+
+def test_low_reports_of_one_run_moved_back_whatever_another_one_told():
+    again = Source(source_epoch=1).fetch(150, 2, 5).hw(150, 5).hw(1000, 2).hw(2000, 3).progress(60_000)
+    assert critical(up_to(4).hw(100, 4), again) == [("hw_moved_back", 5, 3)]
+
+
+def test_low_reports_of_a_time_before_the_higher_one_are_nothing():
+    assert critical(up_to(4).fetch(3000, 2, 5).hw(3000, 5).hw(1000, 2).hw(2000, 3)) == []
 
 
 def test_low_reports_against_one_that_disagreed_are_nothing():
