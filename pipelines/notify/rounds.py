@@ -30,7 +30,7 @@ class Worker(threading.Thread):
         self.channel, self._stop_all = channel, stop
         self._changed = threading.Condition()
         self._next: Round | None = None
-        self._busy = False
+        self._busy, self._over = False, False
         self.complete = True
         self.lost: LeaseLost | None = None
 
@@ -45,15 +45,22 @@ class Worker(threading.Thread):
         with self._changed:
             return self._changed.wait_for(lambda: not self._busy, seconds)
 
+    def end(self) -> None:
+        """Have the thread end with what was given."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
     def run(self) -> None:
         while True:
             with self._changed:
                 self._busy = self._next is not None
                 self._changed.notify_all()
-                self._changed.wait_for(lambda: self._next is not None)
+                self._changed.wait_for(lambda: self._next is not None or self._over)
                 seen, self._next = self._next, None
-            if seen is not None:
-                self._deliver(seen)
+            if seen is None:
+                return
+            self._deliver(seen)
 
     def _deliver(self, seen: Round) -> None:
         try:
@@ -85,6 +92,16 @@ def rounds(
     workers = [Worker(channel, stop) for channel in channels]
     for worker in workers:
         worker.start()
+    try:
+        return _rounds(look, workers, how, stop, say)
+    finally:
+        for worker in workers:
+            worker.end()
+
+
+def _rounds(
+    look: Callable[[datetime], Round], workers: Sequence[Worker], how: Schedule, stop: threading.Event, say: Say
+) -> list[str]:
     seen, asleep = None, ""
     while True:
         began, now = time.monotonic(), how.clock()

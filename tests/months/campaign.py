@@ -3,7 +3,7 @@
 Each simulated day some of a steady cluster's events come, the job reads them, `maintain` keeps a week, and `check`,
 `notify`, `show` and the page look; days lie across the end of winter time, in a process whose zone and locale are not
 UTC and C. Each line has what it took. In the end: tables are those of `replay` as far as they are kept, and files, the
-log and descriptors are no more than in the first week in which transaction logs are cleaned.
+log, descriptors and threads are no more than in the first week in which transaction logs are cleaned.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ def grown(took: list[dict[str, float]]) -> list[str]:
     if len(took) < LOG_DAYS + 2 * KEPT_DAYS:
         return []
     early, late = took[LOG_DAYS : LOG_DAYS + KEPT_DAYS], took[-KEPT_DAYS:]
-    most = {name: [max(day[name] for day in days) for days in (early, late)] for name in ("files", "log", "fds")}
+    most = {
+        name: [max(day[name] for day in days) for days in (early, late)] for name in ("files", "log", "fds", "threads")
+    }
     return [f"{name}: {first:g}, then {last:g}" for name, (first, last) in most.items() if last > 1.1 * first + 2]
 
 

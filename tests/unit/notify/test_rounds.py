@@ -62,6 +62,12 @@ def once(look, *channels):
     return rounds(look, channels, Schedule(1, True, lambda: START), threading.Event(), lambda text: None)
 
 
+def test_no_thread_of_a_channel_is_left_behind():
+    """One a day, in a process that calls `notify --once` again and again."""
+    once(seen, Kept("ended", lambda: None))
+    until(lambda: "notify ended" not in {thread.name for thread in threading.enumerate()})
+
+
 def test_a_channel_that_hangs_holds_up_no_other():
     release = threading.Event()
     hanging, other = Kept("hanging", release.wait), Kept()
