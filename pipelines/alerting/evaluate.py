@@ -169,7 +169,8 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
         return _rows_gone(state, seen, anew=anew) if not_known is None else not_known
 
     present += without_end(stored, present, why)
-    lasts_s = {n: getattr(one, "resolve_after_s") for n, one in rules.settings.items() if RULES[n].from_told}  # noqa: B009
+    read = {n: one for n, one in rules.settings.items() if not set(RULES[n].needs) & seen.blind.keys()}
+    lasts_s = {n: getattr(one, "resolve_after_s") for n, one in read.items() if RULES[n].from_told}  # noqa: B009
     present = settle(present, stored, lasts_s, _notes(seen, stored), now)
 
     told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}

@@ -1,6 +1,7 @@
 """Told once, whenever it is looked at: what an evaluation tells depends on silver and on what was told."""
 
 import json
+import os
 import shutil
 from datetime import timedelta
 
@@ -284,6 +285,21 @@ def test_while_one_cluster_is_made_anew_nothing_is_withdrawn(lake, monkeypatch, 
     health(lake, 440)
     assert told(evaluate(lake, now=at(440))) == before
     assert {row[:2] for row in stored(lake)} == {("gap", "firing")}
+
+
+def test_a_loss_ends_once_though_its_table_was_missing_when_its_time_was_over(lake):
+    """Its end was told twice: as its words changed when the table was back."""
+    written_by_a_job(lake)
+    put(lake, hw_regressions, fall(0))
+    health(lake, 100)
+    assert told(evaluate(lake, now=at(100))) == [("loss", "firing")]
+    os.rename(f"{lake}/{hw_regressions.TABLE.path}", f"{lake}/away")
+    (loss,) = (a for a in evaluate(lake, now=at(2 * DAY)) if a.rule == "loss")
+    assert (loss.state, "not known since" in loss.summary) == ("firing", True)
+    os.rename(f"{lake}/away", f"{lake}/{hw_regressions.TABLE.path}")
+    for seconds in (3 * DAY, 4 * DAY):
+        evaluate(lake, now=at(seconds))
+    assert [row[1] for row in stored(lake) if row[0] == "loss"].count("resolved") == 1
 
 
 def test_while_one_cluster_is_made_anew_what_others_lost_is_told(lake):
