@@ -21,12 +21,11 @@ from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import microseconds, moment
-from pipelines.lake.records import damaged_records, record
+from pipelines.lake.records import damaged_records
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import MARK, reconstruction
 from pipelines.streaming.source.unread import Backlog, Bronze, bronze_of
 from pipelines.streaming.unfinished import RECORD as REMOVAL
-from pipelines.streaming.unfinished import Removal
 from pipelines.verdict.judged import REBUILT, blind_since, cut_off, told_by_logs
 from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, clocks_ahead, progress, reports_of
@@ -177,12 +176,10 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         row for row in (*before.restarts, *of_brokers) if row["ts"] >= first.get(row["cluster"], 0)
     )
     known = clocks.keys() | bronze.clusters
-    waiting, judged, begun = dict(bronze.backlogs or {}), {*clocks}, before.unread.get(REMOVAL, microseconds(now))
-    removal = record(lake, REMOVAL, Removal)
-    if again := removal is not None and removal.again:  # cut off, it may have put nothing into bronze yet
-        rest = waiting.get(removal.cluster, Backlog(0, now))
-        waiting[removal.cluster] = replace(rest, oldest=min(moment(begun), rest.oldest))
-        judged.discard(removal.cluster)
+    waiting, begun = dict(bronze.backlogs or {}), before.unread.get(REMOVAL, microseconds(now))
+    if rebuilt:  # cut off, it may have put nothing into bronze yet
+        rest = waiting.get(rebuilt, Backlog(0, now))
+        waiting[rebuilt] = replace(rest, oldest=min(moment(begun), rest.oldest))
     blind = tables.attempt(
         brokers.TABLE,
         ("blind_watchers",),
@@ -200,7 +197,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         brokers=states,
         broker_states=restarts,
         clock=[{"cluster": c, "clock": ts} for c, ts in clocks.items()],
-        backlog=backlog(lake, waiting, judged, rules.of(JOB_BEHIND), interval_s),
+        backlog=backlog(lake, waiting, clocks.keys(), rules.of(JOB_BEHIND), interval_s),
         # Nothing lasts in a cluster that is in neither gold nor bronze.
         carried=[
             _doubted(row, before, health) if anew else row
@@ -223,7 +220,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     said = sorted({why for why in tables.unread.values() if why is not REBUILT})
     paths = {why: why.partition(" ")[0] for why in said}
     unread = {path: before.unread.get(path, microseconds(now)) for path in paths.values()}
-    unread |= {REMOVAL: begun} if again else {}
+    unread |= {REMOVAL: begun} if rebuilt else {}
     blinds = [{"cluster": c, "why": why, "since": unread[path]} for c in sorted(known) for why, path in paths.items()]
     found["blind"] = pa.Table.from_pylist(blinds, SCHEMAS["blind"])
     made_by = (before.query, before.newest) if tables.unread or rebuilt else (written_by.query, tables.newest)

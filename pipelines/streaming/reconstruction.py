@@ -66,17 +66,18 @@ class Reconstruction:
 def reconstruction(lake: Lake) -> Reconstruction:
     """What the record of the job says; where it is gone or damaged, that of the last evaluation of the alerts."""
     made = record(lake, RECORD, QueryRecord, _DAMAGED)
+    removal = record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")
+    rebuilt = removal.cluster if removal.again else ""
+    by = removal.words if rebuilt else "hwmark run" if removal.again else ""
     if made is None or made.rules is None:
         query = (record(lake, EVALUATED, _Evaluated) or _Evaluated()).query
-        return Reconstruction(query is not None or made is _DAMAGED, query=query)
+        return Reconstruction(query is not None or made is _DAMAGED, 0, by, rebuilt, query)
     # A mark that cannot be read does not say that the rebuild is over.
     mark, offset = record(lake, MARK, _Mark, _Mark(made.query_id, None)), committed_offset(lake)
     rebuilding = mark is not None and mark.query_id == made.query_id
     if rebuilding and mark and mark.to is not None and offset is not None:
         rebuilding = last_version_read(offset) < mark.to
-    removal = record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")
-    rebuilt = removal.cluster if removal.again and not rebuilding else ""
-    by = removal.words if rebuilt else "hwmark run" if rebuilding or removal.again else ""
+    by, rebuilt = ("hwmark run", "") if rebuilding else (by, rebuilt)
     grace_ms = made.rules.get("reorder_grace_ms", Rules().reorder_grace_ms)
     return Reconstruction(True, grace_ms, by, rebuilt, made.query_id, made.older)
 

@@ -22,15 +22,21 @@ Future Log already exists.
 Enqueued ISR change to state {}
 ISR update in-flight, {}
 Controller failed to update ISR to {}
-Failed to update ISR to {}
+Failed to update ISR to {} since {}
+Failed to update ISR to {} due to invalid version. {}
+Failed to update ISR to {} because the version is invalid. {}
+Failed to alter partition to {} since there is a pending AlterPartition still inflight. {}
 Ignoring ISR from AlterIsr with {}
 Failed to enqueue ISR change state {}
 Current log directory {} is same as requested log dir {}
 The future log dir {} of {} is different from the requested log dir {}
 Ignoring failed ISR update to {} since we have already updated state to {}
-Failed to alter partition to {} since {}
-Failed to alter partition to {} because the {} is invalid.
+Failed to alter partition to {} since the controller doesn't know about this topic
+Failed to alter partition to {} since the leader epoch is old.
+Failed to alter partition to {} because the partition epoch is invalid.
+Failed to alter partition to {} because the request is invalid.
 The alter partition request successfully updated the partition state to {} but this replica got removed
+Failed to update ISR to {} due to unexpected {}. Retrying.
 Ignoring new ISR {} since we have a stale leader epoch {}
 Ignoring new ISR {} since we have a newer version {}
 Unexpected offset in append to {}. First offset {} is less than log start offset {}
@@ -41,11 +47,17 @@ Skipping creation of log because there are potentially offline log directories
 _STATE_CHANGE = """
 Transitioning {} partition(s) to local leaders.
 Transitioning {} partition(s) to local followers.
-Started fetcher{} as part of become-follower {}
-Stopped fetchers as part of {}
+Started fetchers as part of become-follower for {} partitions
+Stopped fetchers as part of become-follower for {} partitions
+Stopped fetchers as part of become-follower request from controller {}
+Stopped fetchers as part of become-leader request from controller {}
+Started fetcher to new leader as part of become-follower request from controller {}
 Truncated logs and checkpointed recovery boundaries for partition {} as part of become-follower request {}
+Stopped fetchers as part of controlled shutdown for {} partitions
+Stopped fetchers as part of LeaderAndIsr request {}
 Deleting {} partition(s).
-Unable to delete {} because {}
+Unable to delete replica {} because {}
+Unable to delete stray replica {} because {}
 Expected partition {} with topic id {} to exist, but it was missing. Creating...
 Unable to bring up new local leader {} because it resides in an offline log directory.
 Unable to start fetching {}
@@ -56,16 +68,20 @@ Skipped the become-leader state change for {} because this partition is already 
 Skipped the become-leader state change for {} due to disk error {}
 Skipped the become-follower state change after marking its partition as follower {}
 Skipped the become-follower state change with correlation id {}
-Skipped the {} step of the become-follower state change {}
+Skipped the adding-fetcher step of the become-follower state change {}
+Skipped the update topic ID step of the become-follower state change {}
 Applying metadata delta
 A ZooKeeper client exception has occurred
 While handling full LeaderAndIsr request from KRaft {}
-Topic I{} in memory: {} does not match the topic I{} for partition {}
-Updating {} to {} topic ID {}
+Topic ID in memory: {} does not match the topic ID for partition {}
+Topic Id in memory: {} does not match the topic Id for partition {}
+Updating log for {} to assign topic ID {}
+Updating PartitionFetchState for {} to remove log topic ID {}
 Handling {} request correlationId {}
 Received {} request
 Received LeaderAndIsrRequest with correlation id {}
-Ignoring {} request {}
+Ignoring LeaderAndIsr request from {}
+Ignoring StopReplica request {}
 Handling stop replica {}
 Ignoring stop replica {}
 Finished handling stop replica {}
@@ -79,11 +95,15 @@ Changed partition {} state from {}
 Changed state of replica {} for partition {}
 Controller {} epoch {} failed to change state for partition {}
 Controller {} epoch {} initiated state change of replica {}
-Sending {} request {}
+Sending {} LeaderAndIsr request {}
+Sending LeaderAndIsr request to broker {}
+Sending UpdateMetadata request {}
+Sending StopReplica request {}
 Sent LeaderAndIsr request {}
 Failed to send LeaderAndIsr request {}
 Received response {}
-Received error {}
+Received error {} in {}
+Received error in LeaderAndIsr response {}
 Mark replicas {} on broker {} as offline
 """
 _ALTER_PARTITION = """
@@ -103,16 +123,22 @@ Writing new ISR {} to ZooKeeper
 _REPLICATION_CONTROL = """
 Node {} has altered ISR for {}-{}
 No stale brokers found.
-{}reateTopics result(s): {}
-{} of {} partitions not allowed because quota is violated.
+CreateTopics result(s): {}
+createTopics result(s): {}
+Validate-only CreateTopics result(s): {}
+Topic creation of {} partitions not allowed because quota is violated.
+Topic deletion of {} partitions not allowed because quota is violated.
+Partition creation of {} partitions not allowed because quota is violated.
 Unknown server error validating Create Topic
 Starting deletion of topic with ID {}
 Unexpected deleteTopics error for {}
 DeleteTopics result(s): {}
 Deleting topic {} with ID {} and {} partitions
 Checked for a partition change quota on topic {} with ID {}
-Rejecting {} request {}
-Alter{} request from node {} for {}-{} completed the ongoing partition reassignment
+Rejecting AlterPartition request {}
+Rejecting alterIsr request {}
+AlterIsr request from node {} for {}-{} completed the ongoing partition reassignment
+AlterPartition request from node {} for {}-{} completed the ongoing partition reassignment
 handleBroker{}: changing {}
 enterControlledShutdown[{}]: changing {}
 handleDirectoriesOffline[{}]: changing {}
@@ -120,8 +146,10 @@ offline-dir-assignment: changing {}
 Directories {} in broker {} marked cordoned
 processExpiredBrokerHeartbeat: controller event queue overloaded.
 Removing heartbeat tracker entry for {}
-Skipping unknown imbalanced {}
-Can't find the {} for topic: {}
+Skipping unknown imbalanced topic {}
+Skipping unknown imbalanced partition {}
+Can't find the min isr config for topic: {}
+Can't find the replication factor for topic: {}
 Triggering unclean leader election for offline partition {}
 Cannot trigger unclean leader election for offline partition {}
 Unexpected createPartitions error for {}
@@ -136,11 +164,14 @@ No previous registration found for broker {}
 Registering a new incarnation of broker {}
 Amending registration of broker {}
 Ignoring no-op registration change for {}
-Broker {} registered with {}
-Added new {}fenced broker: {}
+Broker {} registered with version range {}
+Broker {} registered with feature {} that is unknown to the controller
+Added new fenced broker: {}
+Added new unfenced broker: {}
 Removed broker: {}
 Received an unclean shutdown request
-Replayed {}egisterControllerRecord{}
+Replayed RegisterControllerRecord {}
+Replayed UnregisterControllerRecord{}
 """
 _CONFIGURATION_CONTROL = """
 Replayed ConfigRecord for {} which set configuration {} to {}
@@ -153,11 +184,15 @@ _HEARTBEATS = """
 Updated the controlled shutdown offset for broker {} to {}
 Fenced broker {} has requested and been granted an immediate shutdown.
 Unfenced broker {} has requested and been granted fencing
-The request from broker {} to {} be{} granted {}
+The request from broker {} to unfence has been granted because {}
+The request from broker {} to unfence cannot yet be granted because {}
+The request from broker {} to shut down has been granted since {}
+The request from broker {} to shut down can not yet be granted because {}
 Broker {} is in controlled shutdown state, but can not shut down because {}
 """
 _QUORUM = """
-{}: event {}
+{}: event failed with {}
+{}: event unable to start processing because of {}
 Performing controller activation.
 """
 _FETCHER = """
@@ -181,7 +216,8 @@ _LIFECYCLE = """
 Beginning controlled shutdown.
 Skipping controlled shutdown because we are in state {}
 Attempted to enter pending controlled shutdown state, but we are already in that state.
-The control{} has asked us to exit controlled shutdown.
+The controller has asked us to exit controlled shutdown.
+The controlled has asked us to exit controlled shutdown.
 Transitioning from {} to {}
 Sending broker registration {}
 Unable to register {}

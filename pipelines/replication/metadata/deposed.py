@@ -1,4 +1,4 @@
-"""What a controller tells after another one has taken its place: nobody ever commits that.
+"""Rows of a controller after another one has taken its place: nobody ever commits what they tell.
 
 An active controller that was frozen or cut off decides and prints on until it learns of it
 (QuorumController.QuorumMetaLogListener.handleLeaderChange).

@@ -225,8 +225,8 @@ def schedules(rng, seconds):
 
 
 FOUND = (19, 31, 551283)
-"""Who led last was forgotten by the next evaluation, and the alert had another name; a leader that goes on in its epoch
-ends the stretches of before it started."""
+"""Lakes that failed: the leader before was forgotten by the next evaluation, and the alert had another name; a leader
+that goes on in its epoch ends the stretches of before it started."""
 TOGETHER = 10
 """Clusters of one lake: an evaluation of one takes nearly as long."""
 DRAWN = range(SEED, SEED + HISTORIES // 10, TOGETHER) if HISTORIES > 100 else ()

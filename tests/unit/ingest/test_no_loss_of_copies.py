@@ -64,13 +64,13 @@ class Copies:
         self.clock -= timedelta(hours=self.steps.count("set_clock_back") == 1)
         self.write()
 
-    def rotated(self) -> list[Path]:
+    def older_files(self) -> list[Path]:
         return sorted(path for path in self.logs.iterdir() if re.match(rf"{LIVE}\.\d", path.name))
 
     def rotate(self) -> None:
         if not self.live.stat().st_size:
             return
-        for path in sorted(self.rotated(), key=lambda path: -int(path.name.split(".")[2])):
+        for path in sorted(self.older_files(), key=lambda path: -int(path.name.split(".")[2])):
             number = int(path.name.split(".")[2])
             path.rename(path.with_name(path.name.replace(f".log.{number}", f".log.{number + 1}")))
         if self.draw.random() < 0.4:
@@ -81,13 +81,13 @@ class Copies:
             self.live.write_text("")
 
     def compress(self) -> None:
-        for path in self.rotated()[:1]:
+        for path in self.older_files()[:1]:
             if path.suffix != ".gz":
                 Path(f"{path}.gz").write_bytes(gzip.compress(path.read_bytes()))
                 path.unlink()
 
     def delete(self) -> None:
-        for path in self.rotated()[-1:]:
+        for path in self.older_files()[-1:]:
             content = path.read_bytes()
             self.deleted.append(gzip.decompress(content) if path.suffix == ".gz" else content)
             path.unlink()
@@ -111,7 +111,7 @@ class Copies:
         (self.beside / LIVE).write_bytes(b"".join(lines[-self.draw.randint(1, 9) :]))
 
     def copy_some_lines(self) -> None:
-        lines = [line for path in (self.live, *self.rotated()) for line in _lines(path)]
+        lines = [line for path in (self.live, *self.older_files()) for line in _lines(path)]
         (self.beside / "found.log").write_bytes(b"".join(lines[:: self.draw.randint(1, 3)]))
 
     def replace(self) -> None:

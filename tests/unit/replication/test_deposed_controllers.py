@@ -1,4 +1,4 @@
-"""What a controller says of brokers after another one has taken its place: nobody ever commits that."""
+"""Rows of a controller about brokers after another one has taken its place: nobody ever commits them."""
 
 from __future__ import annotations
 
