@@ -29,6 +29,14 @@ STORE = {
 }
 """What an object store, or the way to it, says in the errors of its clients, and what to do."""
 
+PACKAGES = {
+    **dict.fromkeys(("altair", "fastapi", "jinja2", "uvicorn", "vl_convert"), "web"),
+    "apprise": "notify",
+    "great_expectations": "gx",
+    "pyspark": "spark",
+}
+"""The extra of pyproject.toml that brings a package which only some commands need."""
+
 _NO_FOLDER = re.compile(r"Mkdirs failed to create (?:file:)?(\S+)")
 """Hadoop's words for a folder that could not be made: Java does not say why."""
 _UNSAID = "no space left on device, an input/output error or no permission: look at `df` and dmesg, then"
@@ -60,6 +68,10 @@ def words(error: BaseException, lake: str) -> str | None:
         for number, advice in DISK.items():
             if (where := _where(cause, number, lake)) is not None:
                 return f"{os.strerror(number).lower()}: {where}: {advice}"
+    for cause in chain:
+        name = (cause.name or "").partition(".")[0] if isinstance(cause, ImportError) else ""
+        if name in PACKAGES:
+            return f"{name} is not installed here: `pip install 'hwmark[{PACKAGES[name]}]'` brings it"
     for pattern, advice in STORE.items() if "://" in lake else ():
         if any(re.search(pattern, _message(cause)) for cause in chain):
             return f"lake {lake}: {advice}"

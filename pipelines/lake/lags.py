@@ -25,8 +25,9 @@ def not_yet(lake: Lake, table: Table) -> str | None:
 
 
 def present_brokers(lake: Lake, cluster: str | None = None) -> list[Row]:
-    """The rows of `gold/brokers`, by cluster and id."""
-    return select_rows(lake, brokers.TABLE, f"SELECT * FROM t WHERE {_of(cluster)} ORDER BY cluster, broker_id")
+    """The rows of `gold/brokers`, by cluster and id; columns that a lake of before lacks are null."""
+    columns = ", ".join(column.name for column in brokers.TABLE.columns)
+    return select_rows(lake, brokers.TABLE, f"SELECT {columns} FROM t WHERE {_of(cluster)} ORDER BY cluster, broker_id")
 
 
 def worst_replicas(lake: Lake, wanted: Filter, limit: int) -> tuple[list[Row], int]:

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from typer.testing import CliRunner
 
 from pipelines.cli import app
@@ -172,6 +173,19 @@ def test_a_job_that_never_wrote_brokers_is_not_known(tmp_path):
     status, lines = gate(path, "--broker", "1")
     assert status == 4
     assert "gold/brokers: not yet: written by the next `hwmark run`" in lines[0]
+
+
+def test_brokers_that_an_earlier_version_wrote_are_read(tmp_path):
+    path = str(tmp_path / "earlier")
+    sound(path, health("orders", 0))
+    write(path, "brokers", *THREE)
+    rows = DeltaTable(f"{path}/gold/brokers").to_pyarrow_table().drop_columns(["witness"])
+    write_deltalake(f"{path}/gold/brokers", rows, mode="overwrite", schema_mode="overwrite")
+    status, lines = gate(path, "--broker", "1")
+    assert (status, lines[0].partition(" (")[0]) == (
+        0,
+        "prod: YES: broker 1 may be stopped now: its 1 partition keeps min ISR and a caught-up leader",
+    )
 
 
 def test_partitions_that_stop_anyway_need_to_be_accepted(lake):

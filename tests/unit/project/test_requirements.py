@@ -15,6 +15,8 @@ from packaging.markers import Marker, default_environment
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical
 
+from pipelines.commands.failures import PACKAGES
+
 REPOSITORY = Path(__file__).parents[3]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
 RUNS = [*map(Requirement, PYPROJECT["project"]["dependencies"])]
@@ -97,6 +99,16 @@ def test_the_first_line_says_how_it_is_made(name):
     assert first.startswith("#")
     assert "`make lock`" in first
     assert re.search(rf"^lock:.*\n(\t.*\n)*.*head -n 1 {name}", MAKEFILE, re.M)
+
+
+def test_what_an_extra_brings_is_there_without_it_too():
+    """README's commands need it; who installed less adds a part by its name."""
+    extras = {name: set(of) for name, of in PYPROJECT["project"]["optional-dependencies"].items() if name != "dev"}
+    assert extras.keys() >= {*PACKAGES.values()} == {"spark", "web", "notify", "gx"}
+    named = {canonical(name): extra for name, extra in PACKAGES.items()}
+    for extra in PACKAGES.values():
+        assert extras[extra] <= set(PYPROJECT["project"]["dependencies"])
+        assert {named[canonical(Requirement(one).name.removesuffix("-python"))] for one in extras[extra]} == {extra}
 
 
 def names(variable):
