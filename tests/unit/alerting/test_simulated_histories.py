@@ -141,6 +141,11 @@ class Recording:
         self.revised = {key for verdict in verdicts.values() for key in verdict.values()} - last
         """Verdicts that others took the place of: who looked in between has told them."""
 
+    def final_until(self, now):
+        """The second up to which facts are final by the batches written by then, not by the time of day."""
+        written = max((at for at, *_ in self.batches if at <= now), default=0)
+        return written - self.grace if written < self.batches[-1][0] else self.seconds
+
     def lasting(self, spans, rule, seconds):
         """Who was so for longer than that."""
         return {
@@ -200,10 +205,7 @@ class Lake:
         self.recordings, self.told, self.step = recordings, [], Step()
 
     def look(self, now, *, killed=""):
-        clocks = {
-            one.cluster: microseconds(moment(now - one.grace if now < one.batches[-1][0] else one.seconds))
-            for one in self.recordings
-        }
+        clocks = {one.cluster: microseconds(moment(one.final_until(now))) for one in self.recordings}
         each = [found for one in self.recordings if (found := evidence(one, now))]
         tables = {name: pa.concat_tables([found[name] for found in each]) for name in (each[0] if each else ())}
         clock = [{"cluster": cluster, "clock": at} for cluster, at in clocks.items()]
