@@ -187,7 +187,11 @@ class StateTermLookup:
         return any(source.tells(since, until, until) for source in found if source is not None)
 
     def lives_told(self, since: int, until: int, as_of: int) -> bool:
-        return any(source.tells(since, until, as_of) for source in self._tellers(self._cluster))
+        return any(
+            source.tells(since, until, as_of)
+            and not self.state.timeline.is_cut_off(self._cluster, (source.source_id, source.source_epoch), until)
+            for source in self._tellers(self._cluster)
+        )
 
     def _tellers(self, cluster: int) -> list[Source]:
         """The sources of a cluster that report the lives of brokers."""

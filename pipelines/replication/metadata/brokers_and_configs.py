@@ -13,7 +13,7 @@ from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
-from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Role, add_role, doubts, is_deposed
+from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Role, add_role, doubts, is_cut_off, is_deposed
 from pipelines.replication.metadata.deposed import BrokerState as BrokerState
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
@@ -163,6 +163,10 @@ class Timeline:
     def is_deposed(self, cluster: int, row: tuple[str, int, int] | None, ts: int, as_of: int) -> bool:
         """Whether a controller told a row when another one may have replaced it, as known at a time."""
         return row is not None and is_deposed(row, ts, as_of, self.roles.get(cluster, {}))
+
+    def is_cut_off(self, cluster: int, source: tuple[str, int], until: int) -> bool:
+        """Whether a controller of which others tell by then is unknown to a source."""
+        return is_cut_off(source, until, self.roles.get(cluster, {}))
 
     def tellers(self, cluster: int) -> set[tuple[str, int]]:
         """(source id, source epoch) of the controllers that report broker states."""

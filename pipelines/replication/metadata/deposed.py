@@ -68,6 +68,13 @@ def is_deposed(row: tuple[str, int, int], ts: int, as_of: int, roles: Roles) -> 
     return began is not None and _replaced_since(began, ts, roles) <= as_of
 
 
+def is_cut_off(source: tuple[str, int], until: int, roles: Roles) -> bool:
+    """Whether a source had not heard by `until` of a controller of which another source tells: cut off or frozen, it
+    prints on, and hears nothing of what that one commits (QuorumController.QuorumMetaLogListener.handleCommit)."""
+    own = [one for one in _stretches(roles.get(source, ())) if one[0][1] <= until + APART_US]
+    return bool(own) and any(first[1] <= until for first, _ in _later_terms(own[-1][0], roles))
+
+
 def _replaced_since(began: Role, ts: int, roles: Roles) -> int:
     """From when on it is known that what the active controller told at `ts` may come too late, else NEVER."""
     since = min((first[1] for first, _ in _later_terms(began, roles)), default=NEVER)

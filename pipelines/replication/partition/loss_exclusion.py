@@ -172,6 +172,15 @@ def _states_before(term: Term, since: int, as_of: int, lookup: TermLookup) -> tu
     return may_be_before, own
 
 
+def _later_lives(broker: int, since: int, until: int, lookup: TermLookup) -> int:
+    """The number of broker epochs that began in a stretch of time: the row of the start itself may be missing."""
+    begun = dict[int, int]()
+    for ts, _, epoch, *_ in lookup.broker_states(broker, until):
+        if epoch is not None:
+            begun.setdefault(epoch, ts)
+    return sum(ts >= since for ts in [*begun.values()][1:])
+
+
 def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> list[str]:
     """What is missing to know that the log of the new leader is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
@@ -181,7 +190,7 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, looku
     led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
     by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)
     by_own_lines = resumed or by_version or term.restarted >= max(since, 1)
-    starts = max(details.count("started"), int(by_own_lines))
+    starts = max(details.count("started"), _later_lives(broker, since, term.ts, lookup), int(by_own_lines))
     missing = [f"the log directories of broker {broker}"] if LOG_DIR_OFFLINE in details else []
     if UNCLEAN_START in details or starts > count_clean_starts(states, lookup.grace_us):
         missing.append(f"a clean stop of broker {broker} before it started again")

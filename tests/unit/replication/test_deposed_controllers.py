@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from itertools import pairwise
 
 import pyarrow.compute as pc
@@ -146,3 +147,41 @@ def test_a_change_that_only_a_deposed_controller_tells_was_never_committed(new_m
     changed = [r for made in (facts, rest) for r in made.isr_changes.to_pylist()]
     changes = [(row["partition_epoch"], row["isr_after"]) for row in changed]
     assert (present["leader_id"], present["isr"], changes) == expected
+
+
+CUT_OFF, HEARS, HEARS_LATE = "9 is cut off", "9 hears of 8", "9 hears of 8 after the election"
+
+
+@pytest.mark.parametrize(("how", "excluded"), [(CUT_OFF, False), (HEARS, True), (HEARS_LATE, False)])
+@pytest.mark.parametrize("was_active", [True, False])
+def test_a_controller_that_heard_of_no_later_one_does_not_tell_of_every_start(how, excluded, was_active):
+    """8's log has a hole in which 2 may have registered again; 9 prints on, and 2 is elected."""
+    leader = Source("broker-1/replication.log", level=0).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    nine = woken()
+    for row in nine.rows:
+        row["committed"] = not was_active
+    hears_ms = {CUT_OFF: None, HEARS: 10_200, HEARS_LATE: 75_000}[how]
+    for ms in range(-90_000, 200_000, 5000):
+        nine.progress(ms)
+        if hears_ms is not None and ms <= hears_ms < ms + 5000:
+            nine.common |= {"controller_epoch": 2, "committed": True}
+            nine.config(hears_ms, detail="controller=active")
+    other = Source("broker-2/replication.log", level=0).leader(60_000, 1, 4, 4, [2], replicas=[1, 2], partition_epoch=1)
+    eight = active(10_000).broker_state(11_000, 1, "fenced", 8).lost(40_000)
+    found = replay(table(*(source.progress(200_000) for source in (leader, nine, other, eight)))).hw_regressions
+    missing = ["an upper bound of the HW before", "whether broker 2 has started again"]
+    rows = [json.loads(row["evidence"]).get("missing") for row in found.to_pylist()]
+    assert rows == ([] if excluded else [missing])
+
+
+def test_a_broker_that_is_told_of_in_a_later_registration_has_started_again():
+    """The row of its start is missing; the one that unfences it has the broker epoch of its new life."""
+    leader = Source("broker-1/replication.log", level=0).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    nine, standby = woken(), Source("controller-7/controller.log", level=0).broker_state(-99_000, 2, "started", 7)
+    for ms in range(-90_000, 200_000, 5000):
+        nine.progress(ms)
+    standby.lost(29_000).broker_state(30_000, 2, "unfenced", 30)
+    other = Source("broker-2/replication.log", level=0).leader(60_000, 1, 4, 4, [2], replicas=[1, 2], partition_epoch=1)
+    found = replay(table(*(source.progress(200_000) for source in (leader, nine, other, standby)))).hw_regressions
+    rows = [json.loads(row["evidence"]).get("missing") for row in found.to_pylist()]
+    assert rows == [["an upper bound of the HW before", "a clean stop of broker 2 before it started again"]]
