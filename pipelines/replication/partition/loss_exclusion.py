@@ -192,6 +192,8 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, looku
     by_own_lines = resumed or by_version or term.restarted >= max(since, 1)
     starts = max(details.count("started"), _later_lives(broker, since, term.ts, lookup), int(by_own_lines))
     missing = [f"the log directories of broker {broker}"] if LOG_DIR_OFFLINE in details else []
+    if term.shrunk >= max(since, 1):  # a disk that is restored from a copy has its clean-shutdown file, too
+        missing.append(f"the log that broker {broker} had before it started again")
     if UNCLEAN_START in details or starts > count_clean_starts(states, lookup.grace_us):
         missing.append(f"a clean stop of broker {broker} before it started again")
     elif is_leaders_life_told(terms, term, isr, as_of, lookup) is False:

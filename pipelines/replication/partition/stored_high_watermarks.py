@@ -51,6 +51,8 @@ def attribute_stored_hw(
     A follower that starts again with the log and HW of its last start has replicated nothing since.
     """
     position = terms.positions.get(event.broker_id)
+    if position is not None and position.has_lost_log(event):
+        terms.shrunk[event.broker_id] = event.ts
     if position is not None and not position.led and position.starts_unchanged(event):
         return position.last_term
     if position is not None and not position.led and event.hw is not None and terms.may_still_start(position.epoch):

@@ -45,7 +45,7 @@ class Term(Persisted):
     `loss_excluded`: it is known to begin with all that was committed before it. `whole`: whether its leader told all
     that it did in it: it went on after it in the same life, or had stopped cleanly; None where it has told nothing
     since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
-    `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell.
+    `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell; `shrunk`: see Terms.
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
     `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
     behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`.
@@ -87,6 +87,7 @@ class Term(Persisted):
     across_seam: bool = False
     restarted: int = 0
     stored_at: int = 0
+    shrunk: int = 0
 
     @property
     def key(self) -> TermKey:
@@ -165,6 +166,11 @@ class BrokerPosition(Persisted):
     hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
     source_epoch: int = 0
 
+    def has_lost_log(self, event: PartitionEvent) -> bool:
+        """Whether the broker starts with less than at its last start: a log is cut by a line, or is another one."""
+        known = not self.truncated and event.ts > self.ts and self.leo is not None and event.leo is not None
+        return known and (event.leo or 0) < (self.leo or 0)
+
     def starts_unchanged(self, event: PartitionEvent) -> bool:
         """Whether the broker starts again with the log and the HW of its last start."""
         return not self.truncated and event.leo is not None and (self.leo, self.hw) == (event.leo, event.hw)
@@ -233,6 +239,8 @@ class Terms(Persisted):
     folded_lineage: int = 0
     # the last leader epoch in which a broker was told that nobody leads
     leaderless: int = -1
+    # when a broker last came with less than it had told before, and had not cut
+    shrunk: dict[int, int] = field(default_factory=dict)
 
     def begin(self, event: PartitionEvent, due: int, topic_id: str | None) -> Term:
         """A leader's start: a new term, or the one that an election has announced."""
@@ -248,7 +256,7 @@ class Terms(Persisted):
         term.min_isr, term.log_start = event.min_isr, self.log_start
         position = self.positions.get(event.broker_id)
         term.own_before, term.loss_excluded = position.ts if position else 0, False
-        term.restarted = self.restarted.get(event.broker_id, 0)
+        term.restarted, term.shrunk = (of.get(event.broker_id, 0) for of in (self.restarted, self.shrunk))
         if event.leo is not None and event.leo < self.log_start:
             self.log_start = 0
         self.log_start = max(self.log_start, event.log_start or 0)
@@ -443,7 +451,8 @@ class Terms(Persisted):
         known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
         return replace(
             self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
-            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, leaderless=-1, **known,
+            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, leaderless=-1,
+            shrunk={}, **known,
         )  # fmt: skip
 
     def _take_hws_after(self, at: int, grace_us: int) -> list[PendingHw]:

@@ -17,6 +17,7 @@ from tests.unit.replication.history_cases import (
     leader,
     regressions,
     summary,
+    truncate,
 )
 
 BLIND = {(1, 0): summary(level=0)}
@@ -368,3 +369,32 @@ def test_a_start_behind_a_leader_epoch_that_nobody_told_is_bounded_by_nothing(ho
     events = [START, *between.get(how, []), begins, follower(5001, 1, 2, 300, 300, 2)]
     found = [(cls, severity) for cls, severity, _ in verdicts(events, whole)]
     assert found == [("loss_not_excluded", "warning") if how == "untold" else ("stale_leader_hw", "info")]
+
+
+@pytest.mark.parametrize(
+    ("then", "safe"),
+    [
+        pytest.param([leader(9000, 2, 2, 500, 480, (2,))], True, id="it has what it had"),
+        pytest.param([leader(9000, 2, 2, 490, 480, (2,))], False, id="it has less, of a copy of its disk"),
+        pytest.param([leader(9000, 2, 1, 490, 480, (2,))], False, id="it resumes its epoch with less"),
+        pytest.param(
+            [follower(8000, 2, 1, 490, 480, -1), leader(9000, 2, 2, 490, 480, (2,))],
+            False,
+            id="it follows nobody first",
+        ),
+        pytest.param(
+            [follower(6000, 2, 1, 500, 480, 1), truncate(6100, 2, 490), leader(9000, 2, 2, 490, 480, (2,))],
+            True,
+            id="it has cut its log as a follower",
+        ),
+    ],
+)
+def test_a_broker_that_comes_with_less_than_it_had_told_has_not_kept_its_log(then, safe):
+    """A disk that is restored from a copy of the stopped broker has its clean-shutdown file."""
+    events = [START, leader(5000, 2, 1, 500, 480, (2,)), *then]
+    states = {2: [*ALIVE, (7000, CLEAN_START, None), (7010, "started", 3)]}
+    rows = regressions(events, FakeLookup({(1, 0): summary(480, level=0), (2, 5000): summary(480, level=0)}, states))
+    missing = [json.loads(r["evidence"]).get("missing") for r in rows if r["leader_epoch"] == then[-1].leader_epoch]
+    assert [words for words in missing if words and "log that" in words[-1]] == (
+        [] if safe else [["an upper bound of the HW before", "the log that broker 2 had before it started again"]]
+    )
