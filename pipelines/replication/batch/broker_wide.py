@@ -132,7 +132,10 @@ def _apply_config(state: State, cluster: int, row: dict[str, Any], ts: int) -> N
     if deleted:
         state.timeline.record_deletion(cluster, topic, ts, topic_id)
         return
-    state.timeline.record_config(cluster, topic, ts, row["min_isr"], row["lag_max_ms"], topic_id)
+    is_active = row["controller_epoch"] is not None and row["committed"] is False
+    reported_by = str(row["source_id"]), int(row["source_epoch"]), int(row["source_seq"])
+    entry = ts, row["min_isr"], row["lag_max_ms"], topic_id
+    state.timeline.record_config(cluster, topic, entry, reported_by if is_active else None)
 
 
 def _apply_lost(state: State, found: GapRows, cluster: int, row: dict[str, Any], ts: int) -> None:

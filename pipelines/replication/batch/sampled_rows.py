@@ -12,7 +12,7 @@ from pipelines.replication.batch.numbering import encode
 from pipelines.replication.batch.rare_events import FIRST
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Records, as_records
-from pipelines.replication.compiled.types import I64, MS, NULL, NULL32
+from pipelines.replication.compiled.types import I64, MS, NEVER, NULL, NULL32
 from pipelines.replication.events.columns import CODE, event_kinds, int32_column, int64_column, list_column, take_rows
 from pipelines.replication.metadata.brokers_and_configs import CLUSTER_WIDE, Config
 from pipelines.replication.rules import Rules
@@ -95,14 +95,14 @@ def _write_settings(state: State, rules: Rules, numbers: I64, rows: Records) -> 
     for topic, mine in zip(topics.tolist(), of_topics, strict=True):
         name = str(state.topics.all[topic][0])
         cluster, own = state.clusters.number(name), rules.of(name)[0]
-        configs = [state.timeline.configs.get((cluster, of_topic), []) for of_topic in (topic, CLUSTER_WIDE)]
-        changes = np.unique(np.array([entry[0] for entries in configs for entry in entries], dtype=np.int64))
+        of_cluster = state.timeline.configs.get((cluster, CLUSTER_WIDE), [])
+        changes = np.array(state.timeline.setting_times(cluster, topic, -NEVER, NEVER - 1), dtype=np.int64)
         for same in np.split(mine, np.searchsorted(ts[mine], changes)):
             if len(same):
                 at = int(ts[same[0]])
                 told = own.min_isr is not None or state.timeline.tells_min_isr(cluster, topic, at)
                 rows[same, _AT.min_isr_told] = told
-                rows[same, _AT.lag_max] = lag_at(configs[1], at, own)
+                rows[same, _AT.lag_max] = lag_at(of_cluster, at, own)
                 rows[same, _AT.min_isr] = state.timeline.min_isr(cluster, topic, at, None, own.min_isr or 1)
 
 

@@ -13,7 +13,16 @@ from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
 from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
-from pipelines.replication.metadata.deposed import DOUBTED, Doubt, Role, add_role, doubts, is_cut_off, is_deposed
+from pipelines.replication.metadata.deposed import (
+    DOUBTED,
+    Doubt,
+    Role,
+    Row,
+    add_role,
+    doubted_since,
+    doubts,
+    is_cut_off,
+)
 from pipelines.replication.metadata.deposed import BrokerState as BrokerState
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
@@ -21,6 +30,8 @@ from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, SESSION_EXPI
 
 Config = tuple[int, int | None, int | None, int]
 """(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
+Setting = tuple[Config, int]
+"""An entry, and since when it counts no longer as a controller that was replaced told it, else NEVER."""
 Version = tuple[int, int, int]
 """(ts, what the broker reported of the rules it follows, see kafka_versions, and its value)"""
 CLUSTER_WIDE = -1
@@ -51,11 +62,14 @@ class Timeline:
     """When a topic was deleted, by the number of its id or -1."""
     roles: dict[int, dict[tuple[str, int], list[Role]]] = field(default_factory=dict)
     """By cluster number and source the roles of controllers, see `deposed`."""
+    set_by: dict[tuple[int, int], dict[Config, Row]] = field(default_factory=dict)
+    """Rows of active controllers by the entry of `configs` that nobody else tells at that time."""
     _doubts: dict[tuple[int, int], list[Doubt]] = field(default_factory=dict, repr=False)
     _states: dict[tuple[int, int], dict[tuple[BrokerState, ...], list[BrokerState]]] = field(
         default_factory=dict, repr=False
     )
     """By broker, and by which of its states are in doubt."""
+    _settings: dict[tuple[int, int], list[Setting]] = field(default_factory=dict, repr=False)
     arrays: KernelTimeline = field(init=False, repr=False, compare=False)
     """The entries sorted by (key, ts), for as-of look-ups in the kernel."""
     arrays_are_old: bool = field(default=False, init=False, repr=False, compare=False)
@@ -82,6 +96,7 @@ class Timeline:
         """Adds the role of a controller at one of its rows."""
         if add_role(self.roles.setdefault(cluster, {}).setdefault(source, []), role):
             self._forget(*(place for place in self.brokers if place[0] == cluster))
+            self._settings.clear()
 
     def _forget(self, *places: tuple[int, int]) -> None:
         """Forgets what was derived from the states of brokers."""
@@ -90,15 +105,19 @@ class Timeline:
             self._doubts.pop(place, None)
         self.arrays_are_old = True
 
-    def record_config(
-        self, cluster: int, topic: int, ts: int, min_isr: int | None, lag_max_ms: int | None, topic_id: int = -1
-    ) -> None:
-        """Adds a setting of a topic, or of the whole cluster (CLUSTER_WIDE)."""
-        entries = self.configs.setdefault((cluster, topic), [])
-        entry = (ts, min_isr, lag_max_ms, topic_id)
-        if entry not in entries:
+    def record_config(self, cluster: int, topic: int, entry: Config, by_active: Row | None = None) -> None:
+        """Adds a setting of a topic, or of the whole cluster (CLUSTER_WIDE); `by_active`: its row, if that is one of an
+        active controller."""
+        place = cluster, topic
+        entries, rows = self.configs.setdefault(place, []), self.set_by.setdefault(place, {})
+        if entry in entries:
+            by_active = None if by_active is None or entry not in rows else min(by_active, rows[entry])
+        else:
             insort(entries, entry, key=lambda e: (e[0], e[1] or -1, e[2] or -1, e[3]))
-            self.arrays_are_old = True
+        rows.pop(entry, None)
+        rows |= {entry: by_active} if by_active is not None else {}
+        self._settings.pop(place, None)
+        self.arrays_are_old = True
 
     def record_version(self, cluster: int, broker: int, ts: int, reported: int, value: int) -> None:
         """Adds what a broker reports of its version from `ts` on; see kafka_versions for `reported` and `value`."""
@@ -162,7 +181,7 @@ class Timeline:
 
     def is_deposed(self, cluster: int, row: tuple[str, int, int] | None, ts: int, as_of: int) -> bool:
         """Whether a controller told a row when another one may have replaced it, as known at a time."""
-        return row is not None and is_deposed(row, ts, as_of, self.roles.get(cluster, {}))
+        return row is not None and doubted_since(row, ts, self.roles.get(cluster, {})) <= as_of
 
     def is_cut_off(self, cluster: int, source: tuple[str, int], until: int) -> bool:
         """Whether a controller of which others tell by then is unknown to a source."""
@@ -189,19 +208,25 @@ class Timeline:
         return rule if own is None else own
 
     def setting_times(self, cluster: int, topic: int, since: int, until: int) -> list[int]:
-        """When settings of a topic, or of the whole cluster, were told, in (since, until]."""
-        entries = [e for t in (topic, CLUSTER_WIDE) for e in self.configs.get((cluster, t), [])]
-        return [e[0] for e in entries if since < e[0] <= until]
+        """When settings of a topic, or of the whole cluster, were told or doubted, in (since, until]."""
+        settings = (one for t in (topic, CLUSTER_WIDE) for one in self._settings_of((cluster, t)))
+        return sorted({ts for entry, ended in settings for ts in (entry[0], ended) if since < ts <= until})
 
     def tells_min_isr(self, cluster: int, topic: int, as_of: int) -> bool:
         """Whether min.insync.replicas of this topic itself was reported by then."""
         return self._min_isr((cluster, topic), as_of) is not None
 
     def _min_isr(self, key: tuple[int, int], as_of: int) -> int | None:
-        entries = self.configs.get(key)
-        if not entries:
-            return None
-        return next((e[1] for e in reversed(entries) if e[0] <= as_of and e[1] is not None), None)
+        told = (e for e, until in reversed(self._settings_of(key)) if e[0] <= as_of < until)
+        return next((e[1] for e in told if e[1] is not None), None)
+
+    def _settings_of(self, place: tuple[int, int]) -> list[Setting]:
+        if place not in self._settings:
+            rows, roles = self.set_by.get(place, {}), self.roles.get(place[0], {})
+            entries = self.configs.get(place, [])
+            found = [(e, doubted_since(rows[e], e[0], roles) if e in rows else NEVER) for e in entries]
+            self._settings[place] = found
+        return self._settings[place]
 
     def build_arrays(self) -> None:
         """Brings `arrays` up to date."""
@@ -225,16 +250,18 @@ class Timeline:
         return sorted(rows, key=lambda e: (e[0], e[1]))
 
     def _config_rows(self) -> list[tuple[int, ...]]:
-        """Rows of CONFIGS: each has both settings, carried on from the entry before."""
+        """Rows of CONFIGS: each has both settings, carried on from the entry before, and again as one is in doubt."""
         rows = []
-        for place, entries in self.configs.items():
-            before: dict[int, tuple[int, int]] = {}
-            for ts, new_min_isr, new_lag, topic_id in entries:
-                min_isr, lag = before.get(topic_id, (NULL32, NULL))
-                min_isr = min_isr if new_min_isr is None else new_min_isr
-                lag = lag if new_lag is None else new_lag * MS
-                before[topic_id] = min_isr, lag
-                rows.append((_key(place), ts, min_isr, lag, topic_id))
+        for place in self.configs:
+            settings = [(e, until) for e, until in self._settings_of(place) if until > e[0]]
+            ends = {(until, e[3]) for e, until in settings if until < NEVER}
+            if not ends:
+                rows += _config_rows(place, [e for e, _ in settings])
+                continue
+            for at, topic_id in sorted({(e[0], e[3]) for e, _ in settings} | ends):
+                then = [e for e, until in settings if e[0] <= at < until and e[3] == topic_id]
+                last = _config_rows(place, then or [(at, None, None, topic_id)])[-1]
+                rows.append((last[0], at, *last[2:]))
         return sorted(rows, key=lambda e: (e[0], e[1]))
 
 
@@ -254,6 +281,18 @@ def _broker_rows(place: tuple[int, int], states: Sequence[BrokerState]) -> list[
         since = started.get(-1 if epoch is None else epoch, NULL)
         last = _key(place), ts, int(detail == "unfenced"), NULL if epoch is None else epoch, since, 0
         rows.append(last)
+    return rows
+
+
+def _config_rows(place: tuple[int, int], entries: Sequence[Config]) -> list[tuple[int, ...]]:
+    rows = list[tuple[int, ...]]()
+    before: dict[int, tuple[int, int]] = {}
+    for ts, new_min_isr, new_lag, topic_id in entries:
+        min_isr, lag = before.get(topic_id, (NULL32, NULL))
+        min_isr = min_isr if new_min_isr is None else new_min_isr
+        lag = lag if new_lag is None else new_lag * MS
+        before[topic_id] = min_isr, lag
+        rows.append((_key(place), ts, min_isr, lag, topic_id))
     return rows
 
 

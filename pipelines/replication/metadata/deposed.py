@@ -15,6 +15,8 @@ from pipelines.replication.compiled.types import NEVER
 
 BrokerState = tuple[int, str, int | None, str, int, int]
 """(ts, detail, broker epoch) of a broker, and the row that reports it: source id, source epoch, source seq."""
+Row = tuple[str, int, int]
+"""(source id, source epoch, source seq)"""
 Role = tuple[int, int, int, bool]
 """(source seq, ts, controller epoch, whether the source is of the active controller) of a row of a controller."""
 Roles = Mapping[tuple[str, int], Sequence[Role]]
@@ -62,10 +64,10 @@ def doubts(states: Sequence[BrokerState], roles: Roles) -> list[Doubt]:
     return [one for doubt in found if (one := doubt._replace(until=_confirmed(doubt.state, sure))).since < one.until]
 
 
-def is_deposed(row: tuple[str, int, int], ts: int, as_of: int, roles: Roles) -> bool:
-    """Whether an active controller may have told a row (source id, source epoch, source seq) too late."""
+def doubted_since(row: Row, ts: int, roles: Roles) -> int:
+    """From when on it is known that an active controller may have told a row too late, else NEVER."""
     began = _began(row, roles)
-    return began is not None and _replaced_since(began, ts, roles) <= as_of
+    return NEVER if began is None else _replaced_since(began, ts, roles)
 
 
 def is_cut_off(source: tuple[str, int], until: int, roles: Roles) -> bool:
@@ -81,7 +83,7 @@ def _replaced_since(began: Role, ts: int, roles: Roles) -> int:
     return max(ts, since) if since <= ts + APART_US else NEVER
 
 
-def _began(row: tuple[str, int, int], roles: Roles) -> Role | None:
+def _began(row: Row, roles: Roles) -> Role | None:
     """The first row of the stretch as the active controller in which a source told a row."""
     firsts = (first for first, _ in reversed(_stretches(roles.get(row[:2], ()))) if first[0] <= row[2])
     return began if (began := next(firsts, None)) is not None and began[3] else None

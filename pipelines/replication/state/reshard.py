@@ -64,7 +64,7 @@ def _drop_broker_wide(state: State, cluster: str) -> None:
     by_number: tuple[dict[Any, Any], ...] = (
         state.gap_times, state.misread_times, state.last_gaps, state.last_misreads,
         timeline.brokers, timeline.configs, timeline.versions, timeline.racks, timeline.answers,
-        timeline.deletions,
+        timeline.deletions, timeline.set_by,
     )  # fmt: skip
     by_name: tuple[dict[Any, Any], ...] = (
         sources.settled, state.watched.rounds, state.watched.gaps, state.closings.waiting, state.closings.last,

@@ -238,9 +238,10 @@ def _add_timeline(old: State, new: State, of: _Numbers) -> None:
             new.timeline.record_broker_state(int(of.clusters[cluster]), broker, ts, detail, None, ("", 0, 0))
     for (cluster, topic), configs in old.timeline.configs.items():
         number = CLUSTER_WIDE if topic == CLUSTER_WIDE else new.topics.number(*old.topics.all[topic])
-        for ts, min_isr, lag_ms, topic_id in configs:
-            known = -1 if topic_id < 0 else new.topic_ids.number(*old.topic_ids.all[topic_id])
-            new.timeline.record_config(int(of.clusters[cluster]), number, ts, min_isr, lag_ms, known)
+        rows = old.timeline.set_by.get((cluster, topic), {})
+        for entry in configs:
+            known = -1 if entry[3] < 0 else new.topic_ids.number(*old.topic_ids.all[entry[3]])
+            new.timeline.record_config(int(of.clusters[cluster]), number, (*entry[:3], known), rows.get(entry))
     for (cluster, topic), deletions in old.timeline.deletions.items():
         number = new.topics.number(*old.topics.all[topic])
         for topic_id, ts in deletions.items():

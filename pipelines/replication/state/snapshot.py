@@ -18,7 +18,7 @@ from pipelines.replication.compiled.types import LOW
 from pipelines.replication.events.columns import with_all_columns
 from pipelines.replication.metadata.assignments import Assignment, Assignments
 from pipelines.replication.metadata.brokers_and_configs import BrokerState, Config, Timeline, Version
-from pipelines.replication.metadata.deposed import Role
+from pipelines.replication.metadata.deposed import Role, Row
 from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.partition.encoded import EncodedHistories
 from pipelines.replication.partition.events import PartitionEvent, TermSummary
@@ -149,6 +149,7 @@ class Rest(Struct, forbid_unknown_fields=True):
     last_misreads: list[tuple[int, int, int]] = []
     deletions: list[tuple[int, int, dict[int, int]]] = []
     roles: list[tuple[int, str, int, list[Role]]] = []
+    set_by: list[tuple[int, int, list[tuple[Config, Row]]]] = []
 
 
 _encoder, _decoder, _watched, _closings = Encoder(), Decoder(Rest), Decoder(Watched), Decoder(Closings)
@@ -178,6 +179,7 @@ def _rest(state: State, rules: Rules, bucket: int, buckets: int) -> Rest:
         last_misreads=[(*k, v) for k, v in state.last_misreads.items()],
         deletions=[(*k, v) for k, v in state.timeline.deletions.items()],
         roles=[(c, *k, v) for c, roles in state.timeline.roles.items() for k, v in roles.items()],
+        set_by=[(*k, list(rows.items())) for k, rows in state.timeline.set_by.items() if rows],
     )  # fmt: skip
 
 
@@ -226,6 +228,9 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
     state.number_series()
     for name in _NAMES:
         setattr(state, name, Names(getattr(rest, name)))
+    roles = dict[int, dict[tuple[str, int], list[Role]]]()
+    for cluster, source, source_epoch, of_source in rest.roles:
+        roles.setdefault(cluster, {})[source, source_epoch] = of_source
     state.timeline = Timeline(
         {(c, b): states for c, b, states in rest.brokers},
         {(c, t): entries for c, t, entries in rest.configs},
@@ -233,9 +238,9 @@ def _state(tables: dict[str, pa.Table], rest: Rest) -> State:
         {(c, b): rack for c, b, rack in rest.racks},
         {(c, b): answers for c, b, answers in rest.answers},
         {(c, t): deleted for c, t, deleted in rest.deletions},
+        roles,
+        {(c, t): dict(rows) for c, t, rows in rest.set_by},
     )
-    for cluster, source, source_epoch, roles in rest.roles:
-        state.timeline.roles.setdefault(cluster, {})[source, source_epoch] = roles
     state.waiting, state.pending_starts = (
         with_all_columns(tables["waiting"]),
         with_all_columns(tables["pending_starts"]),

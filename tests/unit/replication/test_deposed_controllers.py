@@ -28,12 +28,13 @@ def active(ms=0):
     return Source("controller-8/controller.log", level=0, **EIGHT).config(ms, detail="controller=8")
 
 
-def state(*sources):
+def state(*sources, restored=False):
     reconstructor = Reconstructor(Rules())
     rows = [row for source in sources for row in source.progress(200_000).rows]
     for is_late in (False, True):
         reconstructor.update(events_of([row for row in rows if (row["ts"] > START_US + 35_000_000) == is_late]))
         reconstructor.present()
+        reconstructor = Reconstructor.restore(reconstructor.snapshot()) if restored else reconstructor
     reconstructor.finish()
     return next((r["state"], r["reason"]) for r in reconstructor.present().brokers.to_pylist() if r["broker_id"] == 2)
 
@@ -50,13 +51,14 @@ def state(*sources):
         pytest.param(["fenced"], [(70_000, "fenced")], ("fenced", "fenced"), id="a real fence comes later"),
     ],
 )
-def test_gold_says_unknown_until_the_new_controller_goes_on(old, new, expected):
+@pytest.mark.parametrize("restored", [False, True])
+def test_gold_says_unknown_until_the_new_controller_goes_on(old, new, expected, restored):
     nine, eight = woken(), active()
     for k, detail in enumerate(old):
         nine.broker_state(30_000 + k, 2, detail, 7)
     for ms, detail in new:
         _ = eight.config(ms, min_isr=1) if detail is None else eight.broker_state(ms, 2, detail, 7)
-    assert state(nine, eight) == expected
+    assert state(nine, eight, restored=restored) == expected
 
 
 @pytest.mark.parametrize("source_id", ["controller-7/controller.log", "controller-9/controller.log"])
@@ -106,8 +108,9 @@ def test_a_joiner_that_only_a_deposed_controller_fenced_holds_the_hw_back(new, e
     assert advances(replay(table(*sources))) == expected
 
 
+@pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize("step_ms", [10, 70, 5000])
-def test_how_rows_are_cut_into_batches_changes_nothing(step_ms):
+def test_how_rows_are_cut_into_batches_changes_nothing(step_ms, restored):
     sources = joining(30_050, active(30_150))
     for source in sources:
         for ms in range(60_000, 100_000, 1000):
@@ -121,6 +124,7 @@ def test_how_rows_are_cut_into_batches_changes_nothing(step_ms):
     for since, until in pairwise(bounds):
         batch = events.filter(pc.and_(pc.greater_equal(times, since), pc.less(times, until)))
         found += advances(reconstructor.update(batch)) if len(batch) else []
+        reconstructor = Reconstructor.restore(reconstructor.snapshot()) if restored else reconstructor
     assert found + advances(reconstructor.finish()) == whole
 
 
@@ -147,6 +151,36 @@ def test_a_change_that_only_a_deposed_controller_tells_was_never_committed(new_m
     changed = [r for made in (facts, rest) for r in made.isr_changes.to_pylist()]
     changes = [(row["partition_epoch"], row["isr_after"]) for row in changed]
     assert (present["leader_id"], present["isr"], changes) == expected
+
+
+@pytest.mark.parametrize("restored", [False, True])
+@pytest.mark.parametrize(
+    ("told", "new_ms", "expected"),
+    [
+        pytest.param([1], None, [(19_000, 6), (40_000, 8)], id="nobody else is active"),
+        pytest.param([1], 5000, [], id="another one was active before"),
+        pytest.param([1], 30_000, [(19_000, 6), (40_000, 8)], id="another one becomes active long after"),
+        pytest.param([1], 19_500, [(19_000, 6)], id="another one is heard of soon after"),
+        pytest.param([1, 2], 19_500, [(19_000, 6)], id="what it told is not heard of by then, and is told anew"),
+    ],
+)
+def test_a_min_isr_that_only_a_deposed_controller_tells_does_not_last(told, new_ms, expected, restored):
+    """1 is alone in the ISR of a topic whose min ISR is 2; 9 prints 1 as it is frozen, and 8 never does."""
+    leader = Source("broker-1/replication.log").leader(0, 0, 4, 4, [1], replicas=[1, 2], min_isr=2)
+    leader.append(19_000, 6).append(40_000, 8)
+    nine = woken().config(-97_000, topic="clicks", min_isr=2)
+    for k, min_isr in enumerate(told):
+        nine.config(10_000 + 15_000 * k, topic="clicks", min_isr=min_isr)
+    sources = [leader, nine, *([active(new_ms)] if new_ms else [])]
+    for source in sources:
+        for ms in range(60_000, 100_000, 1000):
+            source.progress(ms)
+    rows = sorted((row for source in sources for row in source.rows), key=lambda row: row["ts"])
+    reconstructor, found = Reconstructor(Rules()), list[tuple[int, int]]()
+    for batch in (rows[:4], rows[4:9], rows[9:]) if restored else (rows,):
+        found += advances(reconstructor.update(events_of(batch)))
+        reconstructor = Reconstructor.restore(reconstructor.snapshot())
+    assert found + advances(reconstructor.finish()) == expected
 
 
 CUT_OFF, HEARS, HEARS_LATE = "9 is cut off", "9 hears of 8", "9 hears of 8 after the election"
