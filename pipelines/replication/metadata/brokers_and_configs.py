@@ -40,9 +40,10 @@ STARTS = (CLEAN_START, UNCLEAN_START)
 """What a broker's own log says as it loads its partitions; like LOG_DIR_OFFLINE no state that lasts."""
 OF_LIFE = (*STARTS, SESSION_EXPIRED)
 """Details by which a broker's own log tells the life that a registration belongs to."""
-LIVES = frozenset({"started", "fenced", "unfenced", "unregistered"})
+STARTED = "started"
+LIVES = frozenset({STARTED, "fenced", "unfenced", "unregistered"})
 """States that controllers alone report, of every broker."""
-LASTING = ("started", "controlled_shutdown", "fenced", "unfenced", "unregistered")
+LASTING = (STARTED, "controlled_shutdown", "fenced", "unfenced", "unregistered")
 REPLAY_US = 10_000_000
 """A restarted controller reports old states again, within this time of the registration that it replays first."""
 
@@ -137,8 +138,10 @@ class Timeline:
         known[topic_id] = earliest_or_last(ts, known.get(topic_id, ts))
 
     def broker_states(self, cluster: int, broker: int, as_of: int) -> list[BrokerState]:
-        """The states of a broker up to a time."""
-        return [s for s in self._all_states((cluster, broker), as_of) if s[0] <= as_of]
+        """The states of a broker up to a time, those starts included that are in doubt: they took place."""
+        doubtful = (one for one in self._doubtful((cluster, broker)) if one.since <= as_of < one.until)
+        told = self._states_without((cluster, broker), tuple(one.state for one in doubtful if one.state[1] != STARTED))
+        return [state for state in told if state[0] <= as_of]
 
     def states_now(self, cluster: int, rounds: Mapping[int, int], silent: Collection[int]) -> dict[int, BrokerNow]:
         """The states of the brokers of a cluster, as `broker_states` has them."""
@@ -245,7 +248,8 @@ class Timeline:
             never = tuple(one.state for one in doubtful if one.since == one.state[0])
             rows += _broker_rows(place, self._states_without(place, never))
             for at in sorted({at for one in doubtful for at in (one.since, one.until) if one.state[0] < at < NEVER}):
-                then = _broker_rows(place, self.broker_states(*place, at)) or [(_key(place), at, 1, NULL, NULL, 0)]
+                told = [state for state in self._all_states(place, at) if state[0] <= at]
+                then = _broker_rows(place, told) or [(_key(place), at, 1, NULL, NULL, 0)]
                 rows.append((_key(place), at, *then[-1][2:]))
         return sorted(rows, key=lambda e: (e[0], e[1]))
 
@@ -268,7 +272,7 @@ class Timeline:
 def _broker_rows(place: tuple[int, int], states: Sequence[BrokerState]) -> list[tuple[int, ...]]:
     """Rows of BROKERS: a state holds until the next, a failed log directory included."""
     rows: list[tuple[int, ...]] = []
-    started = {epoch: ts for ts, detail, epoch, *_ in states if detail == "started" and epoch is not None}
+    started = {epoch: ts for ts, detail, epoch, *_ in states if detail == STARTED and epoch is not None}
     last = None
     for ts, detail, epoch, *_ in states:
         if detail == LOG_DIR_OFFLINE:  # the broker goes on serving from its other directories
@@ -331,7 +335,7 @@ class _Replay:
 
     def occurrence(self, ts: int, detail: str) -> int:
         """Which state of this name in the incarnation the row reports: 1 for the first, 2 for the next one."""
-        if detail == "started":
+        if detail == STARTED:
             again = bool(self.last)
             self.counts, self.last, self.replays_until = Counter(), detail, ts + REPLAY_US if again else None
             return 0

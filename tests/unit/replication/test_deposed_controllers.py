@@ -219,3 +219,35 @@ def test_a_broker_that_is_told_of_in_a_later_registration_has_started_again():
     found = replay(table(*(source.progress(200_000) for source in (leader, nine, other, standby)))).hw_regressions
     rows = [json.loads(row["evidence"]).get("missing") for row in found.to_pylist()]
     assert rows == [["an upper bound of the HW before", "a clean stop of broker 2 before it started again"]]
+
+
+def test_a_start_that_only_a_replaced_controller_tells_took_place():
+    """2 registers with 9 just before 8 takes its place, and is elected; no log of 8 is given."""
+    leader = Source("broker-1/replication.log", level=0).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    nine = woken().broker_state(30_000, 2, "started", 30)
+    nine.event(35_000, "config", True, detail="controller=active", controller_epoch=2, committed=True)
+    nine.common |= {"controller_epoch": 2, "committed": True}
+    for ms in range(36_000, 200_000, 5000):
+        nine.progress(ms)
+    other = Source("broker-2/replication.log", level=0).leader(60_000, 1, 4, 4, [2], replicas=[1, 2], partition_epoch=1)
+    found = replay(table(*(source.progress(200_000) for source in (leader, nine, other)))).hw_regressions
+    rows = [json.loads(row["evidence"]).get("missing") for row in found.to_pylist()]
+    assert rows == [["an upper bound of the HW before", "a clean stop of broker 2 before it started again"]]
+
+
+@pytest.mark.parametrize(("partition_epoch", "excluded"), [(1, True), (2, False)])
+def test_a_change_that_only_a_replaced_controller_tells_may_have_taken_the_elected_one_out(partition_epoch, excluded):
+    """9 removes 2 just before 8 takes its place; 2 leads, and who elected it, or how, nobody tells."""
+    leader = Source("broker-1/replication.log", level=0).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
+    nine = woken().isr(30_000, [1], 1, "controller", leader_epoch=0)
+    eight = active(35_000)
+    for source in (nine, eight):
+        for ms in range(36_000, 200_000, 5000):
+            source.progress(ms)
+    nine.event(35_100, "config", True, detail="controller=active", controller_epoch=2, committed=True)
+    more = {"replicas": [1, 2], "partition_epoch": partition_epoch}
+    other = Source("broker-2/replication.log", level=0).leader(60_000, 1, 4, 4, [2], **more)
+    found = replay(table(*(source.progress(200_000) for source in (leader, nine, other, eight)))).hw_regressions
+    rows = [json.loads(row["evidence"]).get("missing") for row in found.to_pylist()]
+    missing = ["an upper bound of the HW before", "broker 2 in the ISR before the election"]
+    assert rows == ([] if excluded else [missing])
