@@ -9,6 +9,7 @@ READY := .venv/ready
 # What looks after the packages, each in a throw-away environment of its own: no part of .venv.
 PIP_AUDIT := pip-audit==2.10.1
 CYCLONEDX := cyclonedx-bom==7.5.0
+MKDOCS := mkdocs-material==9.8.2
 # What test-kafka runs: all of it, of which `make test` leaves the gate and the way to a message to make nightly.
 KAFKA_TESTS ?= tests/realkafka
 # For lock: --upgrade, or --upgrade-package=NAME.
@@ -41,7 +42,7 @@ packages = $(call pinned,$(BUILDS)) > build/builds.lock && $(outdated) && \
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
-.PHONY: nightly test-kafka-zookeeper test-spark lint format bench bench-full test-properties test-histories
+.PHONY: nightly test-kafka-zookeeper test-spark lint format bench bench-full test-properties test-histories docs
 .PHONY: count lock audit sbom clean
 
 help: ## this list
@@ -85,8 +86,8 @@ test-wheel: $(READY) ## the wheel beside the newest packages on Python 3.13, and
 test-wheels: $(READY) ## resolves packages anew, and runs the wheel with Spark on every Python; half an hour
 	@$(BIN)/python -m tests.wheel.trial --renew --spark newest:3.11 newest:3.12 newest:3.13 lowest:3.11
 
-test-spark: $(READY) ## the job on other versions of Spark, alone and over one checkpoint; VERSION="4.1.4 4.3.0"
-	@$(BIN)/python -m tests.sparks.trial $(if $(filter file,$(origin VERSION)),4.1.4 4.3.0,$(VERSION))
+test-spark: $(READY) ## the job on other versions of Spark, alone and over one checkpoint; VERSION="4.1.4 4.3.0 delta"
+	@$(BIN)/python -m tests.sparks.trial $(if $(filter file,$(origin VERSION)),4.1.4 4.3.0 delta,$(VERSION))
 
 nightly: $(READY) ## all that is too long for CI, one after another; at most eight hours on two cores
 	@$(BIN)/python -m tests.nightly
@@ -137,6 +138,10 @@ lock: ## what pyproject.toml asks for, pinned with hashes; UPGRADE=--upgrade pin
 	@build/lock/bin/$(COMPILE) --no-annotate --upgrade -c requirements.lock -o build/runs.lock pyproject.toml
 	@{ head -n 1 requirements-run.lock; cat build/runs.lock; } > build/requirements-run.lock
 	@mv build/requirements-run.lock requirements-run.lock
+	@grep -oE '^[a-z0-9._-]+==[^ ;]+' requirements-run.lock | grep -vE '^(pyspark|py4j)==' > build/pins.txt
+	@build/lock/bin/$(COMPILE) --no-annotate --upgrade --extra delta -c build/pins.txt -o build/delta.lock pyproject.toml
+	@{ head -n 1 requirements-delta.lock; cat build/delta.lock; } > build/requirements-delta.lock
+	@mv build/requirements-delta.lock requirements-delta.lock
 
 audit: ## known vulnerabilities of the pinned packages; fails where the service that knows them cannot be asked
 	@$(PYTHON) -m venv --clear build/audit
@@ -149,6 +154,11 @@ sbom: $(READY) ## build/sbom.json: what .venv and Delta's jars consist of, as Cy
 	@build/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
 	  --of JSON -o build/packages.json $(BIN)/python
 	@$(BIN)/python -m tests.sbom build/packages.json build/sbom.json
+
+docs: ## build/site, the documentation as a site; fails where a link or an anchor leads nowhere
+	@$(PYTHON) -m venv --clear build/docs
+	@build/docs/bin/$(PIP) $(MKDOCS)
+	@NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build -q
 
 clean: ## remove .venv and everything made
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -31,8 +31,8 @@ ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
 DELTA = "4.4.0"
-"""Of Delta's jar, the newest on Maven Central for this Spark. Nothing is used here of Delta's package for Python, which
-refuses pyspark 4.2.1."""
+"""Of Delta's jar, the newest on Maven Central for Spark 4.1 and 4.2. Delta's package for Python, which refuses pyspark
+4.2.1, is the extra `delta`: nothing is used of it here."""
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
 """A jar's file name, as Ivy gives it."""
 
@@ -57,8 +57,12 @@ class JarsUnavailable(JarsRefused):
 
 
 def delta() -> Packages:
-    """Delta's jar for the installed pyspark."""
+    """Delta's jar for the installed pyspark. Raises JarsUnavailable where Delta has none for it."""
     spark = ".".join(version("pyspark").split(".")[:2])
+    if f"io.delta_delta-spark_{spark}_2.13-{DELTA}.jar" not in pinned(PINNED):
+        raise JarsUnavailable(
+            f'Delta {DELTA} has no jar for Spark {spark}: set [run] source to "arrow", or install pyspark 4.1 or 4.2'
+        )
     return Packages(f"io.delta:delta-spark_{spark}_2.13:{DELTA}")
 
 
@@ -139,8 +143,9 @@ def sha256(path: Path) -> str:
 def _resolved(scratch: Path, wanted: Packages) -> list[Path]:
     """The jars of `wanted`, below `scratch`: those that are pinned as they are, else what Ivy makes of it."""
     group, artifact, number = wanted.coordinates.split(":")
-    names = pinned(wanted.checksums)
-    if f"{group}_{artifact}-{number}.jar" in names:
+    own = f"{group}_{artifact}-{number}.jar"
+    names = [name for name in pinned(wanted.checksums) if name == own or "_delta-spark_" not in name]  # of one Spark
+    if own in names:
         try:
             with ThreadPoolExecutor(4) as pool:
                 return list(pool.map(lambda name: _download(name, scratch / name), names))

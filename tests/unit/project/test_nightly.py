@@ -104,7 +104,8 @@ def test_one_environment_can_hold_dbt_mlflow_and_datacontract_too(tmp_path):
     """Bounds on protobuf, pyarrow and typer pushed dbt, mlflow and datacontract-cli back; nothing is installed here."""
     others = tmp_path / "others.in"
     others.write_text("dbt-core>=1.12,<2\ndbt-duckdb\nmlflow>=3.17\ndatacontract-cli>=1.2\n")
-    words = [*trial.UV, *trial.COMPILE.split(), "highest", REPOSITORY / "pyproject.toml", others]
+    words = [*trial.UV, *trial.COMPILE.split(), "highest", "--extra", "delta", REPOSITORY / "pyproject.toml", others]
     found = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True)
     assert found.returncode == 0, found.stderr
     assert re.search(r"^dbt-core==1\.", found.stdout, re.MULTILINE)
+    assert re.search(r"^delta-spark==4\.4\.0", found.stdout, re.MULTILINE)

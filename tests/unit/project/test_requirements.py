@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name as canonical
 
 from pipelines.commands.failures import PACKAGES
+from pipelines.streaming import jars
 
 REPOSITORY = Path(__file__).parents[3]
 PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -93,7 +94,19 @@ def test_what_running_needs_is_pinned_as_in_the_whole_and_nothing_else_is_there(
         assert sorted(filter(CHECKSUM.match, options)) == sorted(filter(CHECKSUM.match, of_the_whole))
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-run.lock"])
+def test_delta_spark_changes_spark_alone(run_lock):
+    runs, delta = (
+        {canonical(requirement.name): str(requirement.specifier) for requirement, _ in lock}
+        for lock in (run_lock, locked("requirements-delta.lock"))
+    )
+    assert {name for name in delta if delta[name] != runs.get(name)} == {
+        "delta-spark", "importlib-metadata", "pyspark", "zipp",
+    }  # fmt: skip
+    assert (delta["delta-spark"], delta["pyspark"]) == (f"=={jars.DELTA}", "==4.1.4")
+    assert delta.keys() > runs.keys()
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-run.lock", "requirements-delta.lock"])
 def test_the_first_line_says_how_it_is_made(name):
     first = (REPOSITORY / name).read_text().splitlines()[0]
     assert first.startswith("#")
@@ -103,8 +116,8 @@ def test_the_first_line_says_how_it_is_made(name):
 
 def test_what_an_extra_brings_is_there_without_it_too():
     """README's commands need it; who installed less adds a part by its name."""
-    extras = {name: set(of) for name, of in PYPROJECT["project"]["optional-dependencies"].items() if name != "dev"}
-    assert extras.keys() >= {*PACKAGES.values()} == {"spark", "web", "notify", "gx"}
+    extras = {name: set(of) for name, of in PYPROJECT["project"]["optional-dependencies"].items()}
+    assert extras.keys() - {"dev", "delta"} == {*PACKAGES.values()} == {"spark", "web", "notify", "gx"}
     named = {canonical(name): extra for name, extra in PACKAGES.items()}
     for extra in PACKAGES.values():
         assert extras[extra] <= set(PYPROJECT["project"]["dependencies"])

@@ -4,6 +4,7 @@ import hashlib
 import io
 import re
 import subprocess
+from pathlib import Path
 from types import MappingProxyType
 
 import pytest
@@ -101,6 +102,24 @@ def test_the_checksums_are_those_of_delta_for_the_spark_that_is_pinned():
     assert all(re.fullmatch("[0-9a-f]{64}", sum_) for sum_ in jars.pinned().values())
 
 
+@pytest.mark.parametrize("spark", ["4.1.4", "4.2.1"])
+def test_each_spark_gets_its_own_jar_of_delta_and_no_others(tmp_path, monkeypatch, spark):
+    monkeypatch.setattr(jars, "version", lambda _: spark)
+    monkeypatch.setattr(jars, "_download", lambda name, to: Path(name))
+    wanted = jars.delta()
+    of_spark = [jar.name for jar in jars._resolved(tmp_path, wanted) if "delta-spark_" in jar.name]
+    assert of_spark == [f"io.delta_delta-spark_{spark[:3]}_2.13-4.4.0.jar"]
+
+
+def test_a_spark_that_delta_has_no_jar_for_is_named(monkeypatch):
+    monkeypatch.setattr(jars, "version", lambda _: "4.3.0")
+    with pytest.raises(jars.JarsUnavailable) as refused:
+        jars.delta()
+    assert str(refused.value) == (
+        'Delta 4.4.0 has no jar for Spark 4.3: set [run] source to "arrow", or install pyspark 4.1 or 4.2'
+    )
+
+
 @pytest.mark.skipif(not (JARS / jars.MARK).is_file(), reason="Delta's jars were never fetched: make setup")
 def test_the_jars_of_this_environment_are_those_pinned():
     found = jars.find(JARS)
@@ -108,7 +127,8 @@ def test_the_jars_of_this_environment_are_those_pinned():
         found += jars.find(JARS / optional, packages) if (JARS / optional / jars.MARK).is_file() else []
     jars.verify(found, "")
     here = {path.rpartition("/")[2] for path in found}
-    assert jars.pinned(jars.PINNED).keys() <= here <= jars.pinned().keys()
+    own = {name for name in jars.pinned(jars.PINNED) if "delta-spark_" not in name}
+    assert own <= here <= jars.pinned().keys()
     for optional in (jars.PINNED_LOCAL, jars.PINNED_S3):
         own = jars.pinned(optional).keys()
         assert own.isdisjoint(here) or own <= here
