@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import field
 from msgspec.json import Decoder, Encoder
 
-from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.codec import Persisted
 from pipelines.replication.partition.commitment import BROKER, CONTROLLER_ONLY
 from pipelines.replication.partition.committed_isr import (
@@ -48,8 +47,6 @@ class IsrHistory(Persisted):
     """Another topic has taken the place of this one: what only controllers report of it is a replay."""
     contradictions: list[dict[str, Any]] = field(default_factory=list)
     """Rows of silver/telemetry_gaps about committed ISRs of which others say something else, until they are taken."""
-    dropped: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
-    """(partition epoch, ISR) of changes that only a controller told which another one may have replaced by then."""
 
     def propose(self, event: PartitionEvent) -> None:
         """The leader asked for this ISR."""
@@ -185,14 +182,17 @@ class IsrHistory(Persisted):
         known = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch < leader_epoch]
         return next((c for c in reversed(known) if c.witness != CONTROLLER_ONLY), None)
 
-    def may_have_left(self, replica: int, leader_epoch: int) -> bool:
-        """Whether a change that was taken out may have removed a replica between the last ISR known before this leader
-        epoch and its first one."""
-        last = self.before_epoch(leader_epoch)
-        since = -1 if last is None or last.partition_epoch is None else last.partition_epoch
-        first = next((c.partition_epoch for c in self.commits if c.leader_epoch == leader_epoch), None)
-        until = NEVER if first is None else first
-        return any(since < epoch < until and replica not in isr for epoch, isr in self.dropped)
+    def has_untold_changes(self, leader_epoch: int) -> bool:
+        """Whether more partition epochs lie between the last ISR known before this leader epoch and its first one than
+        leader epochs: each of these takes one (PartitionRegistration.merge). A clean election needs no other row."""
+        pairs = pairwise(c for c in self.commits if None not in (c.leader_epoch, c.partition_epoch))
+        passed = (
+            ((c.partition_epoch or 0) - (ago.partition_epoch or 0), leader_epoch - (ago.leader_epoch or 0))
+            for ago, c in pairs
+            if c.leader_epoch == leader_epoch != ago.leader_epoch and c.unclean is not False
+        )
+        partition_epochs, leader_epochs = next(passed, (0, 0))
+        return partition_epochs > leader_epochs
 
     def last_members(self, leader_epoch: int) -> frozenset[int]:
         """The last ISR with members before this leader epoch, empty if none is known; one without commits nothing."""
@@ -272,7 +272,6 @@ class IsrHistory(Persisted):
             only = commit.witness == CONTROLLER_ONLY and commit.published is None and 0 < commit.due <= at
             if only and lookup.is_deposed(commit.controller_row, commit.controller_ts or commit.ts, at):
                 del self.commits[k]
-                self.dropped = [*self.dropped[1 - KEPT_PROPOSALS :], (commit.partition_epoch or 0, commit.isr)]
                 for later in self.commits[k : k + 1]:
                     later.due = later.due or at
 

@@ -106,8 +106,9 @@ def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
     if last is None:
         return ["the ISR before the election"]
     members = last.isr or isr.last_members(term.epoch)
-    is_member = term.broker_id in members and not isr.may_have_left(term.broker_id, term.epoch)
-    return [] if is_member else [f"broker {term.broker_id} in the ISR before the election"]
+    if term.unclean is None and isr.has_untold_changes(term.epoch):
+        return ["the ISR before the election"]
+    return [] if term.broker_id in members else [f"broker {term.broker_id} in the ISR before the election"]
 
 
 def awaited_until(

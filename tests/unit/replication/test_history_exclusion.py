@@ -22,6 +22,7 @@ from tests.unit.replication.history_cases import (
 
 BLIND = {(1, 0): summary(level=0)}
 """The leader before reported no HWs: stock INFO."""
+CLEAN_ELECTION = election(12_000, 2, 1, unclean=False, isr=(2,), partition_epoch=2, committed=True)
 START = leader(0, 1, 0, 0, 0, (1, 2), replicas=(1, 2))
 CLEAN = [(900, "controlled_shutdown", 7), (3000, "started", 8), (3100, CLEAN_START, None), (3500, "unfenced", 8)]
 GRANTED = [state for state in CLEAN if state[1] != CLEAN_START]
@@ -398,3 +399,20 @@ def test_a_broker_that_comes_with_less_than_it_had_told_has_not_kept_its_log(the
     assert [words for words in missing if words and "log that" in words[-1]] == (
         [] if safe else [["an upper bound of the HW before", "the log that broker 2 had before it started again"]]
     )
+
+
+@pytest.mark.parametrize(
+    ("partition_epoch", "told", "missing"),
+    [
+        pytest.param(1, [], [], id="the election alone"),
+        pytest.param(2, [], ["the ISR before the election"], id="a change before it"),
+        pytest.param(2, [isr(7000, 1, (1, 2), 1)], [], id="a change that is told"),
+        pytest.param(2, [CLEAN_ELECTION], [], id="a change before a clean election"),
+    ],
+)
+def test_a_change_that_nobody_told_may_have_taken_the_elected_one_out(partition_epoch, told, missing):
+    """The leader is alone in the ISR as its log is cut with its data, and 2 is elected uncleanly."""
+    events = [START, *told, leader(12_000, 2, 1, 50, 50, (2,), partition_epoch=partition_epoch)]
+    rows = regressions(events, FakeLookup(BLIND, {2: ALIVE}))
+    found = [json.loads(r["evidence"])["missing"] for r in rows]
+    assert found == ([["an upper bound of the HW before", *missing]] if missing else [])
