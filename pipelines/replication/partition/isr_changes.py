@@ -184,12 +184,12 @@ class IsrHistory(Persisted):
 
     def has_untold_changes(self, leader_epoch: int) -> bool:
         """Whether more partition epochs lie between the last ISR known before this leader epoch and its first one than
-        leader epochs: each of these takes one (PartitionRegistration.merge). A clean election needs no other row."""
+        leader epochs: each of these takes one (PartitionRegistration.merge)."""
         pairs = pairwise(c for c in self.commits if None not in (c.leader_epoch, c.partition_epoch))
         passed = (
             ((c.partition_epoch or 0) - (ago.partition_epoch or 0), leader_epoch - (ago.leader_epoch or 0))
             for ago, c in pairs
-            if c.leader_epoch == leader_epoch != ago.leader_epoch and c.unclean is not False
+            if c.leader_epoch == leader_epoch != ago.leader_epoch
         )
         partition_epochs, leader_epochs = next(passed, (0, 0))
         return partition_epochs > leader_epochs
