@@ -614,3 +614,38 @@ def test_a_watchers_row_that_is_unfit_beside_a_logs_start_ends_no_batch(unfit):
     watcher = Watched(1).event(0, "sample", replica_id=1, leo=5).progress(3000)
     watcher.rows[0] |= unfit
     assert_read_the_same([log.rows[0], watcher.rows[0]], [*log.rows[1:], watcher.rows[1]])
+
+
+def test_a_sample_of_the_moment_up_to_which_all_is_read_waits_for_settings_of_that_moment():
+    """3811280537: a newcomer had told min ISR then, and the sample was read by what had been told before."""
+    leader = Watched(2).began(5, 1, 0, isr=[2, 3]).leads(23_311, 1, 0, 0, isr=[2, 3])
+    other, newcomer = controller().progress(0).progress(23_311), Watched(1).config(23_311, min_isr=3)
+    first = [*leader.rows, *other.rows]
+    assert_read_the_same(first, [*newcomer.rows, *leader.seen(44_336, 2, 1, partition_epoch=2).rows[2:]])
+
+
+def test_a_change_of_the_moment_up_to_which_all_is_read_waits_for_others_of_that_moment():
+    """In one batch the row of broker 1 stands first; in two it came last, and the ISR was the one that it tells."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3]).progress(7000), Source("broker-2/replication.log").progress(0)
+    other.progress(7000).event(7000, "isr", leader_id=1, isr=[1, 2])
+    first = [*log.rows, *other.rows]
+    log.event(7000, "isr", leader_id=1, isr=[1, 3]).progress(20_000)
+    assert_read_the_same(first, [*log.rows[2:], *other.progress(20_000).rows[3:]])
+
+
+@pytest.mark.parametrize("ts", [-1_000_000, 10_413_792_000_000_000])
+def test_a_row_that_is_set_aside_for_its_time_waits_for_the_numbers_before_it(ts):
+    """3811283857: they were taken for lost as it came, and rows that were in time for late ones."""
+    log = Source().progress(0).leader(10, 0, 0, 0, [1, 2, 3]).append(20, 5).progress(30)
+    log.rows[2]["ts"] = ts
+    assert_read_the_same([log.rows[0], log.rows[2]], [log.rows[1], log.rows[3]])
+
+
+def test_a_row_of_the_moment_up_to_which_all_is_read_waits_for_settings_of_that_moment():
+    """The log of a leader, too: its ISR was under min ISR then in one batch, and the HW stood still."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source("broker-2/replication.log")
+    log.isr(1000, [1, 2], 1, "metadata").append(7000, 5).fetch(7000, 2, 5)
+    other.progress(0).progress(7000)
+    first = [*log.rows, *other.rows]
+    other.config(7000, min_isr=3).progress(20_000)
+    assert_read_the_same(first, [*other.rows[2:], *log.append(8000, 6).fetch(8000, 2, 6).progress(20_000).rows[4:]])

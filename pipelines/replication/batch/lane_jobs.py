@@ -22,7 +22,8 @@ from pipelines.replication.term.layout import GAPS
 @dataclass(frozen=True)
 class Watermarks:
     """Times in microseconds. By source number: `of_sources`, its low watermark, and `clock_ceiling`, the largest time
-    that is not taken for a wrong clock. By lane: the low watermarks `of_cluster` and `of_active` sources."""
+    that is not taken for a wrong clock. By lane: the last time of which all `of_cluster` has come, and the low
+    watermark `of_active` sources."""
 
     of_sources: I64
     clock_ceiling: I64
@@ -54,14 +55,12 @@ def watermarks(state: State, closed: Set[str]) -> Watermarks:
     known = [state.sources.known.get(name) for name in state.source_names.all]
     ceiling = [NEVER if source is None else state.sources.clock_ceiling(source) for source in known]
     of_sources, clock_ceiling = state.low_watermarks(), np.array(ceiling, dtype=np.int64)
+    active = (NEVER if name in closed else state.sources.active_low_watermark(name) for (name,) in state.clusters.all)
     of_cluster, of_active = (
-        np.array(
-            [NEVER if name in closed else low_watermark(str(name)) for (name,) in state.clusters.all] or [-1], np.int64
-        )
-        for low_watermark in (state.sources.cluster_low_watermark, state.sources.active_low_watermark)
+        np.array([*times] or [-1], dtype=np.int64)[state.lanes["cluster"]]
+        for times in (state.cluster_low_watermarks(closed).values(), active)
     )
-    cluster = state.lanes["cluster"]
-    return Watermarks(of_sources, clock_ceiling, of_cluster[cluster], of_active[cluster])
+    return Watermarks(of_sources, clock_ceiling, of_cluster, of_active)
 
 
 def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, closed: Set[str]) -> LaneJobs:

@@ -144,7 +144,8 @@ def accept(
                     conflicts[conflict_count, 1] = row
                     conflict_count += 1
                 continue
-            if ts > complete_until or (seq > expected and ts > expired):
+            is_expired = ts <= expired if ts > 0 else complete_until == NEVER  # by its source
+            if ts > complete_until or (seq > expected and not is_expired):
                 end[k] = j
                 break
             if seq > expected:

@@ -187,7 +187,7 @@ class Shard:
             start_first_terms(state, lookup, upto, minutes)
         changes = advance_histories(state, lookup, upto) if state.histories_wait else HistoryChanges()
         clusters = enumerate(state.clusters.all)
-        settled = {str(name): low_watermark[number] for number, (name,) in clusters if name not in closed}
+        settled = {str(name): low_watermark[number] + 1 for number, (name,) in clusters if name not in closed}
         state.sources.settled.update(settled)
         known = len(lookup.before["hw"])
         kept = state.recent_hws.count or state.earlier_terms.count

@@ -284,8 +284,9 @@ class State:
         return np.array([known[name].low_watermark if name in known else -1 for name in names], dtype=np.int64)
 
     def cluster_low_watermarks(self, closed: Set[str]) -> dict[int, int]:
-        """The low watermark of each cluster by number; all that these `closed` ones have told is complete."""
+        """By number of the cluster the last time of which all has come; all that these `closed` ones have told is
+        complete. A row of the very moment of the low watermark may follow, and is not late."""
         return {
-            number: NEVER if name[0] in closed else self.sources.cluster_low_watermark(str(name[0]))
+            number: NEVER if name[0] in closed else self.sources.cluster_low_watermark(str(name[0])) - 1
             for number, name in enumerate(self.clusters.all)
         }

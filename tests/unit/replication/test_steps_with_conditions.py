@@ -68,7 +68,7 @@ def test_a_start_that_waits_for_the_low_watermark_becomes_a_first_term():
 def test_a_first_term_is_decided():
     run = Run()
     source = begun(run).on(partition=1).leader(50_000, 0, 0, 0, [1, 2], replicas=[1, 2])
-    run.batch(source)
+    run.batch(source.progress(50_010))
     assert run.state.first_terms.decided.tolist() == [True, False]
     assert not run.state.due
     run.batch(source.progress(50_500))
