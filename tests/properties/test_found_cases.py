@@ -649,3 +649,11 @@ def test_a_row_of_the_moment_up_to_which_all_is_read_waits_for_settings_of_that_
     first = [*log.rows, *other.rows]
     other.config(7000, min_isr=3).progress(20_000)
     assert_read_the_same(first, [*other.rows[2:], *log.append(8000, 6).fetch(8000, 2, 6).progress(20_000).rows[4:]])
+
+
+def test_a_gap_of_a_source_pauses_each_broker_that_the_source_names_there():
+    """3811283419, …7441: the broker of its first series alone, which not every bucket has."""
+    log = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(100, 5).fetch(300, 2, 5)
+    wrong = Source("broker-2/replication.log").on(partition=1).follower(0, 0, 0, 0, 3).skip()
+    wrong.on(partition=0).event(200, "rumour", broker_id=1)
+    assert_read_the_same([*log.progress(20_000).rows, *wrong.progress(20_000).rows])

@@ -59,29 +59,24 @@ def gap_row(
 
 
 def source_gap(state: State, found: GapRows, gap: Gap) -> None:
-    """A finding about a source's own numbers; a gap pauses the HWs that its broker leads.
+    """A finding about a source's own numbers; a gap pauses the HWs of each broker that it names in a partition.
 
     It counts for no broker: which one a source is of not every bucket knows.
     """
     source = gap.source
-    broker = _broker_of(state, source.cluster, source.source_id)
     event = {
         "cluster": source.cluster, "source_id": source.source_id, "source_epoch": source.source_epoch,
         "broker_id": None, "level": None,
     }  # fmt: skip
     found.of_sources.append(gap_row(event, gap.ts, "source", gap.seq_from, gap.seq_to, gap.kind, gap.detail))
-    if broker is not None and (gap.kind == "gap" or gap.detail == RESTARTED_NUMBERS):
+    if gap.kind != "gap" and gap.detail != RESTARTED_NUMBERS:
+        return
+    numbers = [k for k, n in enumerate(state.source_names.all) if n[:2] == (source.cluster, source.source_id)]
+    for broker in np.unique(state.series["broker"][np.isin(state.series["source"], numbers)]).tolist():
         if source.source_id.startswith(WATCHER):
             state.watched.record_gap(source.cluster, broker, gap.ts)
         else:
             state.record_gap(state.clusters.number(source.cluster), broker, gap.ts)
-
-
-def _broker_of(state: State, cluster: str, source_id: str) -> int | None:
-    """The broker whose partition rows a source has."""
-    numbers = [k for k, n in enumerate(state.source_names.all) if n[:2] == (cluster, source_id)]
-    brokers = state.series["broker"][np.isin(state.series["source"], numbers)]
-    return int(brokers[0]) if len(brokers) else None
 
 
 def partition_gaps(state: State, found: GapRows, batch: Batch, results: TermResults) -> None:
