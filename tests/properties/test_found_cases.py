@@ -657,3 +657,11 @@ def test_a_gap_of_a_source_pauses_each_broker_that_the_source_names_there():
     wrong = Source("broker-2/replication.log").on(partition=1).follower(0, 0, 0, 0, 3).skip()
     wrong.on(partition=0).event(200, "rumour", broker_id=1)
     assert_read_the_same([*log.progress(20_000).rows, *wrong.progress(20_000).rows])
+
+
+def test_of_two_samples_with_one_number_both_are_read_at_the_time_of_the_one_that_counts():
+    """3811285901: the other one waited for its own time, and was a repeat of the first by then."""
+    watcher, other, third = Watched(1).leads(1000, 0, 5, 5).leads(3000, 0, 7, 7), Watched(2), controller().progress(0)
+    watcher.rows[1] |= {"seq": 0, "source_seq": 0}
+    first = [*watcher.rows, *other.progress(0).progress(2000).rows, *third.progress(6500).rows]
+    assert_read_the_same(first, [*other.progress(20_000).rows[2:], *third.progress(20_000).rows[2:]])

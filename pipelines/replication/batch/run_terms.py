@@ -163,6 +163,7 @@ def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I
     limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
     number = accepted.series[series[of]]
     later = watched[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])
+    later &= accepted.dropped[accepted.rows[rows, PACKED.row]] == 0  # which is read with the row that it repeats
     behind = np.maximum.accumulate(np.where(later, of + 1, 0)) == of + 1
     return rows[~behind], bool(behind.any())
 
