@@ -665,3 +665,10 @@ def test_of_two_samples_with_one_number_both_are_read_at_the_time_of_the_one_tha
     watcher.rows[1] |= {"seq": 0, "source_seq": 0}
     first = [*watcher.rows, *other.progress(0).progress(2000).rows, *third.progress(6500).rows]
     assert_read_the_same(first, [*other.progress(20_000).rows[2:], *third.progress(20_000).rows[2:]])
+
+
+def test_a_kind_of_evidence_that_begins_at_the_last_moment_told_has_a_stretch():
+    """3811283898: what had been written up to then was taken for all of it."""
+    log = Source().event(1000, "progress", True, covers=["terms"])
+    first = list(log.rows)
+    assert_read_the_same(first, log.event(1000, "progress", True, covers=["terms", "isr"]).rows[1:])

@@ -89,7 +89,8 @@ class Evidence(Struct):
             yield self._row(source, kind)
             del self.begun[kind]
         for kind in kinds:
-            self.begun.setdefault(kind, since)
+            if kind not in self.begun:
+                self.begun[kind], self.written = since, min(self.written, since - 1)
 
     def rows(self, source: Source) -> Iterator[dict[str, Any]]:
         """A row for each stretch that goes on, as far as it has come."""
