@@ -672,3 +672,12 @@ def test_a_kind_of_evidence_that_begins_at_the_last_moment_told_has_a_stretch():
     log = Source().event(1000, "progress", True, covers=["terms"])
     first = list(log.rows)
     assert_read_the_same(first, log.event(1000, "progress", True, covers=["terms", "isr"]).rows[1:])
+
+
+def test_a_stretch_of_rows_with_a_wrong_clock_is_told_where_it_begins():
+    """3811282337: each part of it that came by itself had a row of its own."""
+    log, other = Source().leader(0, 0, 0, 0, [1, 2]), Source("broker-2/replication.log").progress(0).progress(30_000)
+    other.progress(45_000)
+    log.progress(200_000).progress(200_100).progress(200_400)
+    parts = [log.rows[0], *other.rows[:2]], [log.rows[1], other.rows[2]], [*log.rows[2:]]
+    assert_read_the_same(*parts, log.progress(45_000).rows[4:])

@@ -35,14 +35,12 @@ _BY_BROKER = [CODE[name] for name in ("leader", "follower", "isr")]
 class WrongClock(NamedTuple):
     """A clock that is known to be wrong since `ts`: by `ahead` microseconds, negative where it is behind.
 
-    0: it is right again, in another incarnation of the broker. `source` (cluster, id, epoch) and `seq` are the source
-    and the next number of its rows of the partition.
+    0: it is right again, in another incarnation of the broker. `source`: (cluster, id, epoch).
     """
 
     partition: int
     broker: int
     source: tuple[str, str, int]
-    seq: int
     ts: int
     ahead: int
 
@@ -125,11 +123,9 @@ def _wrong_clocks(state: State, after: Differences, before: Differences, grace: 
 
 
 def _clock(state: State, series: int, ts: int, ahead: int) -> WrongClock:
-    partition, broker, source, seq = (
-        int(state.series[name][series]) for name in ("partition", "broker", "source", "next_seq")
-    )
+    partition, broker, source = (int(state.series[name][series]) for name in ("partition", "broker", "source"))
     cluster, source_id, epoch = state.source_names.all[source]
-    return WrongClock(partition, broker, (str(cluster), str(source_id), int(epoch)), seq, int(ts), int(ahead))
+    return WrongClock(partition, broker, (str(cluster), str(source_id), int(epoch)), int(ts), int(ahead))
 
 
 def _match(reported: Records, recorded: Records, columns: int) -> tuple[npt.NDArray[np.bool_], I64, I64]:

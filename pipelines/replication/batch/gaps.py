@@ -45,7 +45,13 @@ class GapRows:
 
 
 def gap_row(
-    event: dict[str, Any], ts: int, series: str, seq_from: int, seq_to: int, kind: str, detail: str | None = None
+    event: dict[str, Any],
+    ts: int,
+    series: str,
+    seq_from: int | None,
+    seq_to: int | None,
+    kind: str,
+    detail: str | None = None,
 ) -> dict[str, Any]:
     """A row about numbers of `series` (`partition` or `source`); the other columns are those of an event."""
     return {
@@ -101,7 +107,7 @@ def clock_gaps(state: State, found: GapRows, clocks: list[WrongClock]) -> None:
                 "source_epoch": source_epoch, "broker_id": clock.broker,
             }  # fmt: skip
             detail = str(clock.ahead // 1000)
-            found.of_partitions.append(gap_row(event, clock.ts, "partition", clock.seq, clock.seq, "clock", detail))
+            found.of_partitions.append(gap_row(event, clock.ts, "partition", None, None, "clock", detail))
 
 
 def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from pipelines.replication.compiled.types import I64
 from pipelines.replication.events.columns import int32_column, int64_column
-from pipelines.replication.telemetry.coverage import SourcedRows
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, SourcedRows
 from schemas.coverage import by_level
 from schemas.telemetry_gaps import NOT_UNDERSTOOD
 
@@ -149,7 +149,8 @@ def _add(sources: Sources, rows: pa.Table) -> None:
             begins += [told.seq_from for told in one.evidence.pending] if one.evidence else []
             segment[mine] = np.searchsorted(np.sort(begins), seq[mine], side="right")
     order = np.lexsort((seq, source))
-    runs = np.split(order, _changes(source[order], segment[order], code[order], broker[order], level[order]))
+    jumps = np.cumsum(np.abs(np.diff(ts[order], prepend=ts[order[:1]])) > CLOCK_JUMP_US)  # a wrong clock's rows begin
+    runs = np.split(order, _changes(source[order], segment[order], code[order], broker[order], level[order], jumps))
     for run in runs:
         first = run[0]
         if (one := known[source[first]]) is not None:

@@ -55,6 +55,8 @@ class Source(Struct):
     """The last number of each stretch; -1 of those in states of earlier versions."""
     reset_at: int = -1
     """The last number as which its end was reported."""
+    wrong_until: int = -1
+    """The last number of its latest stretch of rows with a wrong clock."""
 
     def __post_init__(self) -> None:
         self.ends = [-1] * (len(self.told) - len(self.ends)) + self.ends

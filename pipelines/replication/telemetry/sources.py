@@ -147,7 +147,9 @@ class Sources:
                 rest.append((seq_from, seq_to, since, largest))
             elif seq_to >= source.next_seq:
                 if wrong_clock:
-                    found.append(Gap(source, "clock", max(seq_from, source.next_seq), seq_to, since))
+                    if source.next_seq - 1 != source.wrong_until or not source.next_seq:  # else the stretch goes on
+                        found.append(Gap(source, "clock", source.next_seq, source.next_seq, since))
+                    source.wrong_until = seq_to
                 elif since >= 0:
                     source.tell(max(seq_from, source.next_seq), seq_to, since, largest)
                 source.next_seq = seq_to + 1

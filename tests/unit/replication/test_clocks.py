@@ -55,7 +55,9 @@ def test_a_wrong_clock_is_published_once_however_its_telemetry_is_cut(cut):
     parts = [first.update(events.slice(0, cut))]
     second = Reconstructor.restore(first.snapshot())
     parts += [second.update(events.slice(cut)), second.finish()]
-    assert len(clocks(Facts.concat(parts))) == 1
+    facts = Facts.concat(parts)
+    assert len(clocks(facts)) == 1
+    assert values_of(facts.telemetry_gaps, "seq_from", kind="clock") == [None], "no row by which batches were cut"
 
 
 def lost(ahead):
