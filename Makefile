@@ -63,8 +63,7 @@ test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka \
-	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)" && \
-	  $(MAKE) --no-print-directory test-kafka VERSION=3.6 KAFKA_TESTS=tests/realkafka/test_real_kafka.py; \
+	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)"; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi
 
 test-all: $(READY) ## whole, the tests of which `make test` runs a sample or none
