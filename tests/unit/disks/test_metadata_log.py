@@ -341,7 +341,9 @@ def test_a_flipped_bit_in_a_record_never_takes_more_memory_or_time(byte):
             assert "\n" not in str(error)  # noqa: PT017
 
 
-def test_a_flipped_bit_in_one_copy_makes_no_other_row_and_commits_none(tmp_path):
+@pytest.mark.parametrize("bit", [0, 3, 7])
+@pytest.mark.sampled(3)
+def test_a_flipped_bit_in_one_copy_makes_no_other_row_and_commits_none(tmp_path, bit):
     """Of each byte of a log, a snapshot and a quorum-state; of the two sound copies one is short."""
     values = [(2, one) for one in (TOPIC, partition(), change((0, ids(1))), change((0, ids(2))))]
     for broker, size in ((1, 4), (2, 2), (3, 1)):
@@ -361,11 +363,10 @@ def test_a_flipped_bit_in_one_copy_makes_no_other_row_and_commits_none(tmp_path)
         file = tmp_path / "broker-1" / "__cluster_metadata-0" / name
         content = file.read_bytes()
         for k in range(len(content)):
-            for bit in (0, 3, 7):
-                file.write_bytes(content[:k] + bytes([content[k] ^ 1 << bit]) + content[k + 1 :])
-                told_committed, told, _ = found()
-                if [row for row in told_committed if row not in committed] or [row for row in told if row not in every]:
-                    wrong.append((name, k, bit, told_committed, told))
+            file.write_bytes(content[:k] + bytes([content[k] ^ 1 << bit]) + content[k + 1 :])
+            told_committed, told, _ = found()
+            if [row for row in told_committed if row not in committed] or [row for row in told if row not in every]:
+                wrong.append((name, k, told_committed, told))
         file.write_bytes(content)
     assert wrong == []
 

@@ -494,8 +494,9 @@ def test_a_suite_that_names_what_is_not_there_keeps_no_alert_from_being_told(lak
     assert "No expectation was judged." in text.splitlines()
 
 
-@pytest.mark.parametrize("beside", [False, True], ids=["a check finds it", "another evaluation made it anew"])
 @pytest.mark.parametrize("name", ["alerts", "incidents", "quality_results"])
+@pytest.mark.parametrize("beside", [False, True], ids=["a check finds it", "another evaluation made it anew"])
+@pytest.mark.sampled(2)
 def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, beside, monkeypatch):
     monkeypatch.setattr("pipelines.quality.check.standard_suites", list)
     write(lake, "hw_regressions", loss(ts=at(30)))
@@ -512,6 +513,7 @@ def test_that_what_was_told_is_gone_is_a_failed_expectation(lake, told, name, be
 
 @pytest.mark.parametrize("by", [-7200, 7200], ids=["its clock is behind", "its clock is ahead"])
 @pytest.mark.parametrize("name", ["alerts", "incidents"])
+@pytest.mark.sampled(3)
 def test_that_what_was_told_is_gone_is_said_once_whatever_the_clock_of_who_made_it_anew(
     lake, told, name, by, monkeypatch
 ):
@@ -603,6 +605,7 @@ def test_alerts_are_told_though_another_process_checks(lake, told):
 
 
 @pytest.mark.parametrize("stage", ["verdicts", "check", "alerts", "_tell", "set_told"])
+@pytest.mark.sampled(2)
 def test_of_two_checks_of_one_name_at_once_each_tells_all_and_the_next_nothing(lake, told, stage, monkeypatch):
     """The other one runs whole before this stage of the first."""
     from pipelines.alerting import step
@@ -695,6 +698,7 @@ def test_where_ops_alerts_cannot_be_read_expectations_that_failed_are_said(lake,
 
 @pytest.mark.parametrize("content", ["10", ""])
 @pytest.mark.parametrize("record", ["query.json", "interval.json", "rebuild.json", "q/offsets/0"])
+@pytest.mark.sampled(3)
 def test_a_record_of_the_job_that_is_damaged_ends_no_check_and_is_in_its_status(lake, told, record, content):
     job_has_made_tables(lake)
     write(lake, "hw_regressions", loss(ts=at(30)))
