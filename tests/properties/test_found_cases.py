@@ -681,3 +681,22 @@ def test_a_stretch_of_rows_with_a_wrong_clock_is_told_where_it_begins():
     log.progress(200_000).progress(200_100).progress(200_400)
     parts = [log.rows[0], *other.rows[:2]], [log.rows[1], other.rows[2]], [*log.rows[2:]]
     assert_read_the_same(*parts, log.progress(45_000).rows[4:])
+
+
+def test_a_gap_of_one_log_of_a_broker_pauses_its_partitions_in_every_bucket():
+    """A bucket without a partition of that log did not know whose it is, and the HW there advanced over the gap."""
+    log = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(100, 5).fetch(300, 2, 5)
+    other = Source("broker-1/server.log").on(partition=1).leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).skip()
+    other.append(200, 3)
+    assert_read_the_same([*log.progress(20_000).rows, *other.progress(20_000).rows])
+
+
+def test_a_gap_of_a_log_that_has_told_of_no_partition_yet_pauses_those_of_its_broker():
+    """In one batch with a later row of a partition it did, in two it did not."""
+    log = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(100, 5).fetch(300, 2, 5).progress(20_000)
+    other = Source("broker-1/server.log").progress(0)
+    other.number({"topic": None, "partition": -1})
+    other.progress(200).progress(20_000)
+    first = [*log.rows, *other.rows]
+    other.on(partition=1).leader(30_000, 0, 0, 0, [1, 2], replicas=[1, 2]).progress(40_000)
+    assert_read_the_same(first, [*log.progress(40_000).rows[4:], *other.rows[3:]])

@@ -65,7 +65,7 @@ def gap_row(
 
 
 def source_gap(state: State, found: GapRows, gap: Gap) -> None:
-    """A finding about a source's own numbers; a gap pauses the HWs of each broker that it names in a partition.
+    """A finding about a source's own numbers; a gap pauses the HWs of each broker that its rows name.
 
     It counts for no broker: which one a source is of not every bucket knows.
     """
@@ -78,7 +78,9 @@ def source_gap(state: State, found: GapRows, gap: Gap) -> None:
     if gap.kind != "gap" and gap.detail != RESTARTED_NUMBERS:
         return
     numbers = [k for k, n in enumerate(state.source_names.all) if n[:2] == (source.cluster, source.source_id)]
-    for broker in np.unique(state.series["broker"][np.isin(state.series["source"], numbers)]).tolist():
+    brokers = set(state.series["broker"][np.isin(state.series["source"], numbers)].tolist())
+    brokers.update(*(one.brokers for one in state.sources.of(source.cluster) if one.source_id == source.source_id))
+    for broker in sorted(brokers):
         if source.source_id.startswith(WATCHER):
             state.watched.record_gap(source.cluster, broker, gap.ts)
         else:

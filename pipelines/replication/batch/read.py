@@ -52,6 +52,8 @@ class Intake(NamedTuple):
     """So many of `rows` had arrived earlier."""
     broker_wide: pa.Table
     """Events of whole brokers, with their places among `rows` as `row`."""
+    of_all: pa.Table
+    """Those, and the `progress` of sources of other buckets."""
     rejected: pa.Table
     """Rows that break a row rule."""
 
@@ -61,13 +63,14 @@ def sort_out(waiting: pa.Table, rows: SourcedRows, bucket: int, buckets: int) ->
     good, rejected = split(rows.events, rows.slices)
     if good is not None:
         rows = SourcedRows(_blank_rejected(rows.events, good))
-    found = _relevant(_broker_wide_rows(rows, waiting.num_rows), bucket, buckets)
+    of_all = _broker_wide_rows(rows, waiting.num_rows)
+    of_all = of_all if good is None else of_all.filter(pc.not_equal(of_all["event_type"], REJECTED))
     if waiting.num_rows:
         waiting = with_dictionaries(waiting)
         new = rows.events.select(waiting.column_names).cast(waiting.schema)
         rows = SourcedRows(pa.concat_tables([waiting, new]))
-    accepted = found if good is None else found.filter(pc.not_equal(found["event_type"], REJECTED))
-    return Intake(rows, waiting.num_rows, accepted, own_rows(rejected, bucket, buckets))
+    relevant = _relevant(of_all, bucket, buckets)
+    return Intake(rows, waiting.num_rows, relevant, of_all, own_rows(rejected, bucket, buckets))
 
 
 def _broker_wide_rows(rows: SourcedRows, first: int) -> pa.Table:

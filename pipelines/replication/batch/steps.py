@@ -115,6 +115,8 @@ class Shard:
             broker_wide, contradicting = first_seen(state, broker_wide)
         rejected = first_rejected(state, intake.rejected) if intake.rejected.num_rows else intake.rejected
         source_gaps = self._advance_sources(runs, closed)
+        if intake.of_all.num_rows:
+            state.sources.record_brokers(intake.of_all)
         batch = number_rows(state, intake, lambda: gap_limits(state, rules, closed))
         covered = find_evidence(state.sources, own_rows(broker_wide, self.bucket, self.buckets), closed)
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS

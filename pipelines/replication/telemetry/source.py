@@ -57,6 +57,8 @@ class Source(Struct):
     """The last number as which its end was reported."""
     wrong_until: int = -1
     """The last number of its latest stretch of rows with a wrong clock."""
+    brokers: list[int] = field(default_factory=list)
+    """Brokers that its broker-wide rows name, which every bucket reads."""
 
     def __post_init__(self) -> None:
         self.ends = [-1] * (len(self.told) - len(self.ends)) + self.ends

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
 from pipelines.replication.compiled.types import NEVER
-from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US
+from pipelines.replication.events.columns import int32_column
+from pipelines.replication.telemetry.coverage import CLOCK_JUMP_US, SourcedRows
 from pipelines.replication.telemetry.source import Gap, Run, Source
 from schemas.replication_events import DRAIN
 
@@ -93,6 +95,15 @@ class Sources:
             if source.first_ts < 0:
                 source.first_ts = min((run[2] for run in source.pending_runs if run[2] >= 0), default=-1)
         return found + self._join(list(self.known.values()))
+
+    def record_brokers(self, rows: pa.Table) -> None:
+        """Notes which brokers these broker-wide rows of sources name."""
+        sourced = SourcedRows(rows)
+        named = np.column_stack([np.concatenate(sourced.source_of), int32_column(rows["broker_id"])])
+        for of, broker in np.unique(named, axis=0).tolist():
+            source = self.known.get(sourced.names[of])
+            if source is not None and broker not in source.brokers:
+                source.brokers.append(broker)
 
     def _begins_of_later(self, cluster: str) -> list[tuple[Source, int]]:
         """Incarnations that a later one of the same source follows, and the time from which on one does."""
