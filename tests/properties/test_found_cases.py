@@ -700,3 +700,35 @@ def test_a_gap_of_a_log_that_has_told_of_no_partition_yet_pauses_those_of_its_br
     first = [*log.rows, *other.rows]
     other.on(partition=1).leader(30_000, 0, 0, 0, [1, 2], replicas=[1, 2]).progress(40_000)
     assert_read_the_same(first, [*log.progress(40_000).rows[4:], *other.rows[3:]])
+
+
+def _clocks_apart(*reported_ms: int) -> tuple[Source, Source]:
+    """A controller that records a change of the ISR each 10 s from 20 s on, and a leader that reports them then."""
+    quorum, log = controller(), Source().leader(0, 0, 0, 0, [1, 2, 3], partition_epoch=0)
+    quorum.election(0, 1, 0, isr=[1, 2, 3], partition_epoch=0)
+    for epoch, ms in enumerate(reported_ms, 1):
+        isr = [[1, 2], [1, 2, 3]][epoch % 2]
+        quorum.isr(10_000 + 10_000 * epoch, isr, epoch, "controller", leader_id=1, leader_epoch=0)
+        log.isr(ms, isr, epoch, "metadata")
+    return quorum, log
+
+
+def test_a_clock_is_wrong_from_the_first_report_on_that_shows_it():
+    """The row had the time and the difference of the last one in its batch."""
+    quorum, log = _clocks_apart(12_000, 20_000, 31_000)
+    assert_read_the_same([*quorum.rows[:2], *log.rows[:2]], [*quorum.rows[2:], *log.rows[2:]])
+
+
+def test_a_clock_that_another_log_shows_to_be_right_in_the_same_batch_is_right_again():
+    """In one batch a later row that showed it was compared first, and the doubt of a loss never ended."""
+    quorum, log = _clocks_apart(12_000)
+    again = Source(source_epoch=1).leader(40_000, 0, 0, 0, [1, 2], partition_epoch=1)
+    quorum.isr(60_000, [1, 2, 3], 2, "controller", leader_id=1, leader_epoch=0)
+    again.isr(60_100, [1, 2, 3], 2, "metadata").progress(80_000)
+    first = [*quorum.rows[:2], *log.rows]
+    parts = first, [*quorum.progress(80_000).rows[2:], *again.rows]
+    whole, cut = Reconstructor(RULES), Reconstructor(RULES)
+    whole.update(events_of([row for part in parts for row in part]))
+    for part in parts:
+        cut.update(events_of(part))
+    assert whole.state.wrong_clocks == cut.state.wrong_clocks == {}

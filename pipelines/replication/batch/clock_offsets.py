@@ -96,30 +96,52 @@ def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]
 
 
 def _wrong_clocks(state: State, after: Differences, before: Differences, grace: int) -> list[WrongClock]:
-    """Narrows the interval of each series' clock; returns the clocks that are wrong now, or right where one was wrong.
+    """Narrows the interval of each series' clock; returns the clocks that are wrong now, or right where one was wrong,
+    in the order of time: what is known by then counts, whatever else has come.
 
     `after`: reports of recorded epochs; `before`: requests that were answered.
     """
     most, least, apart = (state.series[name] for name in ("clock_offset_max", "clock_offset_min", "clock_offset"))
-    known = np.full(state.series.count, -1, dtype=np.int64)
-    for differences, bound, narrow in ((after, most, np.minimum), (before, least, np.maximum)):
-        narrow.at(bound, differences.series, differences.ahead)
-        np.maximum.at(known, differences.series, differences.since)
+    most_before = most.copy()
+    np.minimum.at(most, after.series, after.ahead)
+    np.maximum.at(least, before.series, before.ahead)
     compared = np.unique(np.concatenate([after.series, before.series]))
-    behind, ahead = most[compared] < -grace, least[compared] > grace
-    off = np.where(behind, most[compared], np.where(ahead, least[compared], 0))
-    new = (off != 0) & (apart[compared] == 0)
-    apart[compared[new]] = off[new]
+    off = (most[compared] < -grace) | (least[compared] > grace)
+    new = compared[off & (apart[compared] == 0)]
+    if not len(new) and not state.wrong_clocks:
+        return []
+    series, ahead, since = (np.concatenate(columns) for columns in zip(after, before, strict=True))
+    is_after = np.arange(len(series)) < len(after.series)
+    crosses = np.where(is_after, ahead < -grace, ahead > grace)
     found = []
-    if state.wrong_clocks:  # one that may be right only because little is known of it does not end the doubt
-        right = compared[(off == 0) & (np.abs(most[compared]) <= grace)]
-        again = {(clock.partition, clock.broker): clock for clock in (_clock(state, s, known[s], 0) for s in right)}
-        found += [clock for place, clock in again.items() if state.wrong_clocks.pop(place, 0)]
-    for s in compared[new]:
-        clock = _clock(state, s, known[s], apart[s])
-        state.wrong_clocks[clock.partition, clock.broker] = clock.ahead
-        found.append(clock)
-    return found
+    for s in new:
+        own = np.flatnonzero((series == s) & crosses)
+        first = own[since[own] == since[own].min()]
+        behind = first[is_after[first]]
+        apart[s] = ahead[behind].min() if len(behind) else ahead[first].max()
+        found.append(_clock(state, s, since[first[0]], apart[s]))
+    doubted = state.wrong_clocks.keys() | {(clock.partition, clock.broker) for clock in found}
+    right = compared[~off & (np.abs(most[compared]) <= grace)]  # known of little alone, it would not end the doubt
+    for s in right[[place in doubted for place in _places(state, right)]] if len(right) else ():
+        own = series == s
+        shows = since[own & is_after & (ahead <= grace)]
+        from_ts = -1 if most_before[s] <= grace else shows.min()
+        found += [_clock(state, s, ts, 0) for ts in since[own] if ts >= from_ts]
+    return [clock for clock in sorted(found, key=lambda clock: (clock.ts, clock.ahead != 0)) if _applies(state, clock)]
+
+
+def _places(state: State, series: I64) -> list[tuple[int, int]]:
+    """Partition and broker of each of these series."""
+    return list(zip(*(state.series[name][series].tolist() for name in ("partition", "broker")), strict=True))
+
+
+def _applies(state: State, clock: WrongClock) -> bool:
+    """Records that a clock is wrong; or, if one was, that it is right again: whether that is news."""
+    place = clock.partition, clock.broker
+    if clock.ahead:
+        state.wrong_clocks[place] = clock.ahead
+        return True
+    return bool(state.wrong_clocks.pop(place, 0))
 
 
 def _clock(state: State, series: int, ts: int, ahead: int) -> WrongClock:
