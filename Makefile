@@ -43,7 +43,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-all test-kafka test-kafka-roads test-wheel test-wheels test-faults test-model test-months
 .PHONY: nightly test-kafka-zookeeper test-spark lint format bench bench-full test-properties test-histories docs
-.PHONY: count lock audit sbom clean
+.PHONY: count lock audit sbom clean spark-of-test kafka-of-test
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -54,14 +54,20 @@ demo: $(RUNS) ## the whole job on recorded logs of a real Kafka and a simulated 
 	@$(BIN)/hwmark demo
 
 # What pytest makes of a module is kept, in images that keep no bytecode, too: half of what collecting takes.
-unit test test-all: export PYTHONDONTWRITEBYTECODE :=
+unit test spark-of-test kafka-of-test test-all: export PYTHONDONTWRITEBYTECODE :=
 
 unit: $(READY) ## the pure tests, for each change; a minute on two cores
 	@$(BIN)/pytest -n 2 --dist loadfile -m "not long and not spark" tests/unit
 
 test: $(READY) ## the tests, of long ones a sample; twenty minutes
 	@$(BIN)/pytest -n 3 --dist loadfile -m "not spark and not realkafka"
+	@$(MAKE) --no-print-directory -j 2 -Oline spark-of-test kafka-of-test
+
+# Beside each other: a real Kafka waits for most of its four minutes.
+spark-of-test:
 	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark
+
+kafka-of-test:
 	@if command -v mvn > /dev/null; then $(MAKE) --no-print-directory test-kafka \
 	  KAFKA_TESTS="$$(echo tests/realkafka/test_{real_kafka,watcher,harness}.py)"; \
 	  else echo "test: no Maven here, so no real Kafka was run (make test-kafka)" >&2; fi

@@ -115,7 +115,7 @@ def test_late_logs_that_once_made_a_loss_weaker_or_false(scope: Scope, view: Vie
     assert (weaker(late), false(late)) == (set(), [])
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("view", [View(3), View(0)], ids=str)
 @pytest.mark.parametrize("scope", [Scope(2, 2), DRAWN[0], DRAWN[2], DRAWN[3]], ids=["2-2", "2-4", "3-4", "restored"])
 def test_a_loss_is_critical_and_true_though_the_log_that_shows_it_comes_late(scope: Scope, view: View):

@@ -477,6 +477,7 @@ THEN = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("then", THEN.values(), ids=THEN)
 @pytest.mark.parametrize("rule", ["under_min_isr", "offline"])
 def test_what_was_over_is_not_told_anew_under_another_name(lake, rule, then):

@@ -9,6 +9,7 @@ from typer.main import get_command
 from pipelines.cli import app
 
 REPOSITORY = Path(__file__).parents[3]
+COMMAND = get_command(app)
 PAGES = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/**/*.md")])
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]\n]*\]\(([^()\s]+)\)")
@@ -55,7 +56,7 @@ def test_every_rule_of_kafka_that_code_cites_is_in_the_book():
 
 def options(line):
     """The options of `hwmark LINE`, and those that its command has."""
-    command, words = get_command(app), line.split(" #")[0].split()
+    command, words = COMMAND, line.split(" #")[0].split()
     known = {"--help", *(name for option in command.params for name in option.opts)}
     while words and words[0] in getattr(command, "commands", ()):
         command = command.commands[words.pop(0)]
