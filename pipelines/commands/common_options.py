@@ -58,7 +58,7 @@ FailOnAlert = Annotated[
         "--fail-on-alert",
         metavar="[=info]",
         callback=lambda value: _severity(value),
-        help="Exit with 3 if an alert of warning or above fires (`check`: or did since the last check); =info: any.",
+        help="Exit with 3 when an alert of warning or above fires (`check`: or fired since its last); =info: any.",
     ),
 ]
 

@@ -17,19 +17,21 @@ from pipelines.errors import UsageError
 def run(
     lake: Lake = None,
     once: Annotated[bool, typer.Option("--once", help="To the end of the data, then stop.")] = False,
-    drain: Annotated[bool, typer.Option("--drain", help="With --once: decide all that waits for later rows.")] = False,
-    interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: how often to batch.")] = None,
+    drain: Annotated[
+        bool, typer.Option("--drain", help="With --once: make final all that was reported so far.")
+    ] = False,
+    interval: Annotated[str | None, typer.Option(metavar="10s", help="Without --once: a batch so often.")] = None,
     rebuild: Annotated[bool, typer.Option("--rebuild", help="Start silver and gold anew from bronze.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --rebuild: of this cluster alone.")] = None,
     reshard: Annotated[int | None, typer.Option(metavar="N", min=1, max=4096, help="Go on with N buckets.")] = None,
     accept_removal: Annotated[
-        int | None, typer.Option(metavar="VERSION", help="Go on after this version of bronze, which removed rows.")
+        int | None, typer.Option(metavar="VERSION", help="Read on past a commit that took rows out of bronze.")
     ] = None,
     skip_file: Annotated[
-        list[str] | None, typer.Option(metavar="PATH", help="Go on without this file of bronze; repeat for more files.")
+        list[str] | None, typer.Option(metavar="PATH", help="Go on without a file of bronze; again for more.")
     ] = None,
     buckets: Annotated[int | None, typer.Option(help="State shards of a new lake; --reshard changes them.")] = None,
-    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, if spark-submit sets none.")] = None,
+    master: Annotated[str | None, typer.Option(metavar="URL", help="Spark master, unless spark-submit says.")] = None,
     fail_on_alert: FailOnAlert = None,
     config: Config = None,
     debug: Debug = False,

@@ -77,6 +77,11 @@ class Suite:
     part: str = ""
 
     @property
+    def arguments(self) -> list[dict[str, Any]]:
+        """Its expectations as Great Expectations takes them."""
+        return [{"type": e.type, "kwargs": {**e.kwargs}, "meta": {**e.meta, NAME: e.name}} for e in self.expectations]
+
+    @property
     def needed_columns(self) -> list[str]:
         """The columns that its expectations need: all of the table if one is about the table or has a condition."""
         if any(not e.columns or e.kwargs.get("row_condition") for e in self.expectations):

@@ -91,12 +91,11 @@ def _checkpoint(suite: Suite, context: Any, source: Any, docs: bool) -> Any:
     if title in source.get_asset_names():  # judged once more, or in a project
         source.delete_asset(title)
     data = source.add_dataframe_asset(title)
-    wanted = [{"type": e.type, "kwargs": {**e.kwargs}, "meta": {**e.meta, NAME: e.name}} for e in suite.expectations]
     try:
-        made = gx.ExpectationSuite(name=name, expectations=wanted)
+        made = gx.ExpectationSuite(name=name, expectations=suite.arguments)
     except Exception as error:  # of the library's own model, whose errors have no common class
         raise UsageError(f"suite {suite.path} is none of Great Expectations: {one_line(error)}") from error
-    if len(made.expectations) != len(wanted):
+    if len(made.expectations) != len(suite.expectations):
         raise UsageError(f"suite {suite.path} has an expectation that Great Expectations does not take (--debug)")
     definition = context.validation_definitions.add_or_update(
         gx.ValidationDefinition(

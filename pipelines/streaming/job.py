@@ -203,7 +203,7 @@ def follow_to_end(
         except (Py4JError, ConnectionError) as lost:
             if not is_cut_off(lost):
                 raise
-            raise JvmEnded("Spark's JVM ended: run again, which repeats the batch under way") from lost
+            raise JvmEnded("Spark's JVM has ended, and what it was at is done by the next run") from lost
         except RunFailed as failed:
             if NOT_STARTED not in str(failed) or attempt == STARTS - 1:
                 raise RunFailed(explain(str(failed))) from failed

@@ -41,7 +41,7 @@ def relaid(
     if in_flight(lake, query):
         end_batch()
         if in_flight(lake, query):
-            raise RunFailed(f"the batch under way in lake {lake.root} did not end: call this again")
+            raise RunFailed(f"the batch in flight of lake {lake.root} did not end: start the job again")
     blobs, buckets = state() if end_of(lake, query) is not None else [], layout[0]
     split: Iterable[bytes] = blobs if not blobs or buckets == query.buckets else reshard(blobs, buckets)
     kept = replace(query, older={cluster: ts for cluster, ts in query.older.items() if cluster != without})

@@ -7,7 +7,7 @@ from pipelines.commands.progress import echo, steps
 
 
 def maintain(lake: Lake = None, config: Config = None, debug: Debug = False) -> None:
-    """Compact small files, remove what is older than retention, and vacuum. What the job has yet to read stays.
+    """Compact small files, drop what retention has outlived, and vacuum, never passing what the job has yet to read.
 
     \b
     Examples:
