@@ -292,6 +292,16 @@ def test_a_table_whose_newest_file_is_gone_is_refused(lake):
         resume(lake, "q")
 
 
+def test_an_older_copy_of_run_is_refused(lake):
+    """Batches that the tables have by those numbers, of other rows, would not be written again."""
+    folder = committed(lake)
+    for part in ("commits", "offsets", "batches"):
+        for later in (folder / "_run/q" / part).glob("[1-9]*"):
+            later.unlink()
+    with pytest.raises(StateMismatch, match="has batch 1 of this query, and the newest in _run is batch 0: an older"):
+        resume(lake, "q")
+
+
 def test_a_task_that_fails_leaves_no_file(lake):
     broken = pa.record_batch(
         [pa.array(["partition_hw", "partition_hw"]), pa.array([encode(HW), b"torn"])], names=["kind", "blob"]

@@ -175,7 +175,7 @@ def resume(lake: Lake, query_id: str) -> list[str]:
             said.append(f"restored what batch {number} reads: its file in the checkpoint was {why}")
     committed = [n for n in numbers if n <= done]
     _require_bronze(lake, manifests.read(committed[-1]) if committed else None)
-    _require_batches(lake, query_id, manifests, committed)
+    _require_batches(lake, query_id, manifests, committed, numbers[-1])
     manifests.prune()
     return said
 
@@ -201,8 +201,9 @@ def _require_bronze(lake: Lake, committed: Manifest | None) -> None:
         )
 
 
-def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed: list[int]) -> None:
-    """Every table has the newest committed batch that wrote to it, and the files of its newest version are there."""
+def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed: list[int], last: int) -> None:
+    """Every table has the newest committed batch that wrote to it, none after the `last` that has a manifest, and the
+    files of its newest version are there."""
     newest: dict[str, int] = {}
     for number in committed[::-1]:
         manifest = manifests.read(number)
@@ -218,6 +219,12 @@ def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed:
             raise StateMismatch(
                 f"{path} has {'no batch' if known is None else f'batch {known} as its last one'} of this query, and "
                 f"batch {number} was committed to it: {_WAY_OUT}"
+            )
+        # A batch has a manifest before the first table gets it; one that a table has already would not be written.
+        if known > last:
+            raise StateMismatch(
+                f"{path} has batch {known} of this query, and the newest in _run is batch {last}: an older copy of "
+                "_run was put back; bring back the newest, or start silver anew from bronze with `hwmark run --rebuild`"
             )
         if (lost := lake.missing_file(kind, table.version())) is not None:
             raise StateMismatch(f"{path} names the file {lost}, which is not there or not whole: {_WAY_OUT}")
