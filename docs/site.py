@@ -1,4 +1,4 @@
-"""What mkdocs makes of this folder beside its pages: the README first, the changelog last, a list for each folder.
+"""Pages that mkdocs adds to those of this folder: the README first, the changelog last, a list for each folder.
 
 A link to a file of the repository that is no page is its text alone; with SITE_SOURCE, such as
 https://git.example/hwmark/blob/main, it leads there.

@@ -31,8 +31,8 @@ ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
 DELTA = "4.4.0"
-"""Of Delta's jar, the newest on Maven Central for Spark 4.1 and 4.2. Delta's package for Python, which refuses pyspark
-4.2.1, is the extra `delta`: nothing is used of it here."""
+"""Version of Delta's jar: the newest on Maven Central for Spark 4.1 and 4.2. Delta's package for Python, which refuses
+pyspark 4.2.1, is the extra `delta`: nothing is used of it here."""
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
 """A jar's file name, as Ivy gives it."""
 

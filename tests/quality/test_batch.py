@@ -39,7 +39,7 @@ def fallen(lake):
     return lake
 
 
-def failed(result):
+def failures_of(result):
     (judged,) = result.run_results.values()
     return sorted(r.expectation_config.meta["hwmark"] for r in judged.results if not r.success)
 
@@ -48,7 +48,7 @@ def test_the_example_of_the_documentation_runs_as_it_stands(fallen, tmp_path, mo
     monkeypatch.chdir(tmp_path)
     names = {}
     exec(EXAMPLE, names)
-    assert failed(names["result"]) == ["hw_at_most_leader_leo", "hw_never_falls_within_a_term"]
+    assert failures_of(names["result"]) == ["hw_at_most_leader_leo", "hw_never_falls_within_a_term"]
     assert names["version"] == 1
     (page,) = tmp_path.glob("quality/gx/uncommitted/data_docs/local_site/index.html")
     assert "hwmark" in page.read_text()
@@ -74,7 +74,7 @@ def test_a_checkpoint_with_an_action_of_ones_own_judges_what_is_new(fallen):
     definition = context.validation_definitions.add(gx.ValidationDefinition(name="hwmark", data=rows, suite=suite))
     checkpoint = gx.Checkpoint(name="hwmark", validation_definitions=[definition], actions=[Tell(name="tell")])
     result = context.checkpoints.add(checkpoint).run(batch_parameters={"dataframe": frame})
-    assert failed(result) == ["hw_at_most_leader_leo", "hw_never_falls_within_a_term"]
+    assert failures_of(result) == ["hw_at_most_leader_leo", "hw_never_falls_within_a_term"]
     assert told == [False]
     assert batch(fallen, HW, after=version) is None
 
