@@ -222,4 +222,9 @@ KEPT = [
         THREE._replace(terms=2),
         _numbers("011010021100010010001"),
     ),
+    Kept(
+        "an old log that is elected uncleanly after another one",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("0101100001101000001000000010001000000101"),
+    ),
 ]

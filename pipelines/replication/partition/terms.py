@@ -131,6 +131,12 @@ class Term(Persisted):
             self.summary, self.summary_at = self.summary_as_of(as_of, lookup), as_of - lookup.race_window_us
 
 
+def _least(starts: list[tuple[int | None, int | None]], *, complete: bool) -> LeastStart:
+    known = [start for start in starts if start[0] is not None]
+    offset, epoch = min(known, key=lambda start: start[0] or 0, default=(None, None))
+    return LeastStart(offset, epoch, complete)
+
+
 def _with_samples(summary: TermSummary, sampled: TermSummary) -> TermSummary:
     """The summary of a term by its log and by samples of it: of a log that lacks no line a HW above all of its own, as
     after its end."""
@@ -220,7 +226,7 @@ class Terms(Persisted):
     positions: dict[int, BrokerPosition] = field(default_factory=dict)
     base: CommittedMark = field(default_factory=CommittedMark)
     folded_term: Term | None = None
-    # of brokers whose last term is folded away: the least start offset of the terms after it, None while none is folded
+    # an offset from which on a broker's log and that of the last folded term's leader differ, None: it took part in it
     since: dict[int, int | None] = field(default_factory=dict)
     pending_hws: list[PendingHw] = field(default_factory=list)
     # when a broker last started again as a follower in the leader epoch that it was in
@@ -404,27 +410,39 @@ class Terms(Persisted):
         return broker_id in term.fetchers or broker_id in term.summary_as_of(as_of, lookup).fetchers
 
     def least_start_since(self, term: Term, as_of: int, lookup: TermLookup) -> LeastStart:
-        """The least start since the leader of `term` last took part, its own included.
+        """The least start since the log of the leader of `term` and that of the leader before it were one, its own
+        included: below that offset they are equal.
 
-        Below that offset its log is the one that was led since, whatever its own end.
+        Only terms through which either log went count: a leader that took part in none of those between, and is elected
+        uncleanly, brings its old log back.
         """
-        broker, upto = term.broker_id, self.terms.index(term)
-        place = upto - 1
-        while place >= 0 and not self.took_part(self.terms[place], broker, as_of, lookup):
-            if broker in self.terms[place].perhaps:
-                return LeastStart(term.start_offset, term.epoch, False)
-            place -= 1
-        since = self.terms[place + 1 : upto + 1]
-        starts: list[tuple[int | None, int | None]] = [(t.start_offset, t.epoch) for t in since]
-        known = self.terms[place].start_ts is not None if place >= 0 else broker in self.since
-        if place < 0 and self.since.get(broker) is not None:
-            starts.append((self.since[broker], None))
-        if place < 0 and not known:
-            return LeastStart(term.start_offset, term.epoch, False)
-        offset, epoch = min((s for s in starts if s[0] is not None), key=lambda s: s[0] or 0, default=(None, None))
-        doubtful = place >= 0 and self.in_another_of_epoch(self.terms[place].key, broker)
-        complete = known and not doubtful and all(t.known_start is not None for t in since)
-        return LeastStart(offset, epoch, complete)
+        broker, place = term.broker_id, self.terms.index(term)
+        before = self.terms[place - 1] if place else self.folded_term
+        other = broker if before is None else before.broker_id
+        starts: list[tuple[int | None, int | None]] = [(term.start_offset, term.epoch)]
+        complete = term.known_start is not None
+        while place > 0:
+            since = self.terms[place := place - 1]
+            there = {b for b in (broker, other) if self.took_part(since, b, as_of, lookup)}
+            if there == {broker, other}:
+                doubtful = any(self.in_another_of_epoch(since.key, b) for b in there)
+                return _least(starts, complete=complete and since.start_ts is not None and not doubtful)
+            earlier = [b for t in self.terms[:place] for b in (broker, other) if self.took_part(t, b, as_of, lookup)]
+            if {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there:
+                return _least(starts, complete=False)  # it may have been there
+            if there:
+                starts.append((since.start_offset, since.epoch))
+                complete = complete and since.known_start is not None
+                broker, other = since.broker_id, ({broker, other} - there).pop()
+        starts.append((self._folded_apart(broker, other), None))
+        were_there = self.since.get(broker, 0) is None and self.since.get(other, 0) is None
+        return _least(starts, complete=complete and were_there)
+
+    def _folded_apart(self, one: int, other: int) -> int | None:
+        """An offset from which on the logs of two brokers differ as the last folded term ends, None where none is known
+        but for their own ends."""
+        offsets = [self.since[broker] for broker in (one, other) if broker in self.since]
+        return next((o for o in offsets if o is not None), None) if len(offsets) == 2 and None in offsets else None
 
     def took_part(self, term: Term, broker_id: int, as_of: int, lookup: TermLookup) -> bool:
         """Whether a broker led in a term or fetched from its leader."""
@@ -436,7 +454,8 @@ class Terms(Persisted):
         term.keep_summary(as_of, lookup)
         took_part = {b for b in self.positions if self.took_part(term, b, as_of, lookup)}
         start = term.start_offset  # where it is not known, nor is the least of them
-        self.since = {b: start if s is None else min(s, start) for b, s in self.since.items() if start is not None}
+        apart = {b: self._folded_apart(b, term.broker_id) for b in self.since if start is not None}
+        self.since = {b: start if s is None else min(s, start or 0) for b, s in apart.items()}
         self.since.update(dict.fromkeys(took_part))
         self.differing = self.differing or term.differs_from
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage

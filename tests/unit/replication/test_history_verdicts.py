@@ -130,6 +130,27 @@ def test_three_unclean_elections_in_a_row_lose_from_the_least_start_between():
     assert json.loads(last["evidence"])["since"] == {"epoch": 2, "offset": 100}
 
 
+def _lead_in_turns(*leaders):
+    """Brokers 1 to 3 have [0, 300); then brokers lead alone from an offset to a HW each, (broker, start, hw)."""
+    lookup = {(1, 0): summary(300, fetchers=frozenset({2, 3}))}
+    lookup |= {(b, 5000 * i): summary(hw) for i, (b, _, hw) in enumerate(leaders, 1)}
+    starts = [leader(5000 * i, b, i, start, start, (b,), unclean=True) for i, (b, start, _) in enumerate(leaders, 1)]
+    rows = regressions([leader(0, 1, 0, 0, 0, (1, 2, 3)), *starts], FakeLookup(lookup))
+    return [(r["leader_epoch"], r["lost_from"], r["lost_to"]) for r in rows if r["severity"] == "critical"]
+
+
+def test_an_old_log_that_is_elected_uncleanly_again_lost_nothing_where_it_lay_aside():
+    """Broker 2 went on from 100; brokers 3 and 1 have what it lacked, each a log of before."""
+    assert _lead_in_turns((2, 100, 100), (3, 300, 300), (1, 300, 300)) == [(1, 100, 300)]
+    assert _lead_in_turns((2, 100, 150), (3, 300, 300), (1, 300, 300)) == [(1, 100, 300), (2, 100, 150)]
+    assert _lead_in_turns((2, 100, 100), (3, 300, 320), (1, 300, 300)) == [(1, 100, 300), (3, 300, 320)]
+
+
+def test_so_does_one_where_the_terms_between_are_folded_away():
+    turns = [(2, 100, 150), *[(3, 300 + i, 301 + i) for i in range(9)], (1, 300, 300)]
+    assert _lead_in_turns(*turns) == [(1, 100, 300), (2, 100, 150), (11, 300, 309)]
+
+
 def test_a_restart_inside_an_epoch_is_a_start_between_unclean_elections_too():
     terms = {(1, 0): summary(300, fetchers=frozenset({2})), (2, 5000): summary(210), (2, 9000): summary(130)}
     events = [
