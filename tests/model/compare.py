@@ -66,7 +66,8 @@ def findings(cases: Sequence[Case]) -> Iterator[tuple[Case, str]]:
         if last is None or row["revision"] > last["revision"]:
             known[row["regression_id"]] = row
     for one in cases:
-        for text in wrong(one, list(said.get(one.name, {}).values())):
+        rows = [row for row in said.get(one.name, {}).values() if "withdrawn" not in json.loads(row["evidence"])]
+        for text in wrong(one, rows):
             yield one, text
 
 

@@ -227,4 +227,25 @@ KEPT = [
         THREE._replace(restored=True, configured=(1, 2)),
         _numbers("0101100001101000001000000010001000000101"),
     ),
+    Kept(
+        "starts soon after an election, both of its leader that resumes",
+        THREE,
+        _numbers("0002000110010000000010000001"),
+    ),
+    Kept(
+        "a leader that was down resumes an epoch that others go back to",
+        THREE._replace(terms=3, restored=True, configured=(1, 2)),
+        _numbers("0012122021110010100001000011200102"),
+    ),
+    Kept(
+        "the same, and a later loss",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("00301122101000300101000010001101011211020"),
+    ),
+    Kept(
+        "a leader between that does not tell where it had been",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("212111120212010102111321011001200000000000020220101000101"),
+        View(0),
+    ),
 ]

@@ -428,8 +428,9 @@ class Terms(Persisted):
                 doubtful = any(self.in_another_of_epoch(since.key, b) for b in there)
                 return _least(starts, complete=complete and since.start_ts is not None and not doubtful)
             earlier = [b for t in self.terms[:place] for b in (broker, other) if self.took_part(t, b, as_of, lookup)]
-            if {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there:
-                return _least(starts, complete=False)  # it may have been there
+            may_be = {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there
+            if may_be or since.start_ts is None:  # a leader tells where it had been as it starts
+                return _least(starts, complete=False)
             if there:
                 starts.append((since.start_offset, since.epoch))
                 complete = complete and since.known_start is not None
@@ -460,7 +461,16 @@ class Terms(Persisted):
         self.differing = self.differing or term.differs_from
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
 
-    def begin_lineage(self, at: int, grace_us: int) -> Terms:
+    def lineage_begins_at(self, event: PartitionEvent, grace_us: int) -> int:
+        """When leader epochs began again below, as a broker tells of it: as the leader that it follows resumed an epoch
+        after later ones had begun, which that one need not have heard of."""
+        resumed = self.last_of_epoch(event.leader_epoch or 0)
+        if resumed is None or resumed.broker_id != event.leader_id or not 0 <= event.ts - resumed.ts <= grace_us:
+            return event.ts
+        since = [t.ts for t in self.terms if t.epoch > resumed.epoch]
+        return resumed.ts - 1 if since and max(since) < resumed.ts else event.ts
+
+    def begin_lineage(self, at: int, told_at: int, grace_us: int) -> Terms:
         """The terms that follow on as leader epochs begin again below. The controller tells of an election before its
         leader does."""
         later = [t for t in self.terms if t.ts > (at if t.start_ts is not None else at - grace_us)]
@@ -470,7 +480,7 @@ class Terms(Persisted):
         known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
         return replace(
             self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
-            pending_hws=self._take_hws_after(at, grace_us), lineage=self.lineage + 1, leaderless=-1,
+            pending_hws=self._take_hws_after(told_at, grace_us), lineage=self.lineage + 1, leaderless=-1,
             shrunk={}, **known,
         )  # fmt: skip
 

@@ -121,16 +121,18 @@ class TopicHistory(TopicState):
         """The history that follows on as leader epochs begin again below: all that was told came before, whatever its
         epochs, and is decided now; what comes late of it is judged again."""
         self.leave(event, lookup)
-        self.decide(NEVER, event.ts, lookup)
         after = TopicHistory(self.cluster, self.topic, self.partition, closes_at=self.closes_at, now=self.now)
-        later = [*self.terms.terms]
-        after.terms, after.restored_at = self.terms.begin_lineage(event.ts, CONFIRMATION_US), event.ts
-        for term in [t for t in later if t not in self.terms.terms]:
+        known = [*self.terms.terms]
+        after.restored_at = self.terms.lineage_begins_at(event, CONFIRMATION_US)
+        after.terms = self.terms.begin_lineage(after.restored_at, event.ts, CONFIRMATION_US)
+        later = [t for t in known if t not in self.terms.terms]
+        self.decide(NEVER, event.ts, lookup)
+        for term in later:
             self.publish_term(term, None)
         for term in self.terms.terms:
             term.keep_summary(event.ts, lookup)
-        known = self.registration
-        after.registration = PartitionRegistration(topic_id=known.topic_id, replicas=known.replicas)
+        before = self.registration
+        after.registration = PartitionRegistration(topic_id=before.topic_id, replicas=before.replicas)
         after.follow_on(self, event.ts, lookup)
         return after
 

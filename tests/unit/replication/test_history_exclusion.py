@@ -181,6 +181,18 @@ def test_a_start_soon_after_a_term_began_is_none_before_it(states, excluded):
     assert rows == ([] if excluded else missing)
 
 
+@pytest.mark.parametrize(
+    ("resumed", "missing"),
+    [((5400, 6400), []), ((5400,), not_excluded("a clean stop of broker 2 before it started again"))],
+)
+def test_two_starts_soon_after_a_term_began_are_none_before_it_if_its_leader_resumed_twice(resumed, missing):
+    starts = [(5300, UNCLEAN_START, None), (5310, "started", 8), (6300, UNCLEAN_START, None), (6310, "started", 9)]
+    events = [START, leader(5000, 2, 1, 50, 50, (2,)), *(leader(ts, 2, 1, 50, 50, (2,)) for ts in resumed)]
+    rows = regressions([*events, isr(70_000, 2, (2, 1), 2)], FakeLookup(BLIND, {1: ALIVE, 2: [*ALIVE, *starts]}))
+    of_first = [r for r in rows if r["ts"] == 5_000_000]
+    assert [(r["class"], r["severity"], json.loads(r["evidence"])["missing"]) for r in of_first] == missing
+
+
 def test_of_one_start_every_log_directory_says_that_it_was_clean():
     """Two directories; a clean restart and a kill."""
     twice = [(1000, "started", 7), (1100, CLEAN_START, None), (1101, CLEAN_START, None)]

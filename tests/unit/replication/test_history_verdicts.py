@@ -206,6 +206,23 @@ def test_what_is_told_late_of_before_a_restoration_is_judged_with_the_terms_of_b
     assert losses == [(3, 100, 1000)]
 
 
+@pytest.mark.parametrize(("resumed", "lost"), [
+    pytest.param(90_000, [], id="the leader was down while another led"),
+    pytest.param(49_000, [(1, 100, 150)], id="it resumed before that"),
+])  # fmt: skip
+def test_epochs_go_back_as_a_leader_resumes_one_that_a_follower_goes_back_to(resumed, lost):
+    events = [
+        *log("b1", leader(0, 1, 0, 0, 0, (1, 2))),
+        *log("b2", follower(10, 2, 0, 0, 0, 1), leader(50_000, 2, 1, 100, 100, (2,))),
+        *log("b1", leader(resumed, 1, 0, 100, 100, (1, 2))),
+        *log("b2", follower(90_050, 2, 0, 100, 100, 1)),
+    ]
+    lookup = FakeLookup({(1, 0): summary(100), (2, 50_000): summary(100), (1, resumed): summary(150)})
+    rows = regressions(sorted(events, key=lambda event: event.ts), lookup)
+    critical = [(r["leader_epoch"], r["lost_from"], r["lost_to"]) for r in rows if r["severity"] == "critical"]
+    assert critical == lost
+
+
 def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
     """The quorum alone was restored: 2 leads an earlier epoch from above the last HW that the leader before told."""
     events = [
