@@ -73,11 +73,11 @@ class Lake:
             self.p = self.random.choices(self.cluster.partitions, (6, 2, 1))[0]
             ACTIONS[what % len(ACTIONS)](self)
             self._collect()
-        self._put_contradictions_together()
+        self.put_contradictions_together(self.at)
 
-    def _put_contradictions_together(self) -> None:
-        """Of rows with one number, in their source or their series, that are not the same none is final before the
-        others come."""
+    def put_contradictions_together(self, times: list[float]) -> None:
+        """Takes the earliest time for each of several rows with one number, in their source or their series, that are
+        not the same: none is final before the others come."""
         same: dict[Any, list[int]] = {}
         for k, row in enumerate(self.rows):
             source = row["cluster"], row["source_id"], row["source_epoch"]
@@ -86,12 +86,12 @@ class Lake:
                     same.setdefault(key, []).append(k)
         groups = [group for group in same.values() if any(self.rows[k] != self.rows[group[0]] for k in group)]
         before: list[float] = []
-        while self.at != before:  # a row may contradict one by its number in the source, another by that in its series
-            before = list(self.at)
+        while times != before:  # a row may contradict one by its number in the source, another by that in its series
+            before = list(times)
             for group in groups:
-                earliest = min(self.at[k] for k in group)
+                earliest = min(times[k] for k in group)
                 for k in group:
-                    self.at[k] = earliest
+                    times[k] = earliest
 
     def _collect(self) -> None:
         """Takes the rows that sources wrote since, in the order of their times."""
@@ -439,10 +439,8 @@ class Arrival:
             for at, key in zip(lake.at, keys, strict=True)
         ]
         for k in [] if self.late_newcomers else _newcomers(lake.rows):
-            earliest = min(arrivals[at] for at in _not_before(lake.rows, k))
-            for at, row in enumerate(lake.rows):  # what contradicts it comes with it
-                if lake.at[at] == lake.at[k] and all(row[name] == lake.rows[k][name] for name in IDENTITY):
-                    arrivals[at] = min(arrivals[at], earliest)
+            arrivals[k] = min(arrivals[at] for at in _not_before(lake.rows, k))
+        lake.put_contradictions_together(arrivals)
         for k, row in enumerate(lake.rows):
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it
                 behind = (at for at, other in zip(arrivals, lake.rows, strict=True) if is_behind(other, row))
