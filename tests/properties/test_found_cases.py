@@ -732,3 +732,24 @@ def test_a_clock_that_another_log_shows_to_be_right_in_the_same_batch_is_right_a
     for part in parts:
         cut.update(events_of(part))
     assert whole.state.wrong_clocks == cut.state.wrong_clocks == {}
+
+
+def test_a_later_incarnation_that_is_read_first_ends_a_term_that_an_earlier_one_tells():
+    """4001288360: its rows were read before the other's showed that its broker leads, and its term went on."""
+    log, again = Source("broker-2/replication.log"), Source("broker-2/replication.log", source_epoch=1)
+    others = [Source(f"broker-{b}/replication.log").progress(200).progress(3210) for b in (1, 3)]
+    log.progress(200), again.follower(212, 2, 0, 0, 1)
+    first = [*log.rows, *again.rows, *(row for other in others for row in other.rows)]
+    log.leader(205, 1, 0, 0, [2, 3], replicas=[1, 2, 3]).progress(3210), again.progress(3210)
+    assert_read_the_same(first, [*log.rows[1:], *again.rows[1:]])
+
+
+def test_lines_of_one_moment_that_two_writers_tell_wait_for_each_other():
+    """4001281212: what one of them read of the moment came before lines that the other did not understand."""
+    log, again = Source().leader(0, 0, 0, 0, [1, 2, 3], replicas=[1, 2, 3]), Source(source_epoch=1)
+    others = [Source(f"broker-{b}/replication.log").progress(3000) for b in (2, 3)]
+    again.fetch(3000, 2, 0, 0)
+    first = [*log.rows, *again.rows, *(row for other in others for row in other.rows)]
+    log.fetch(3000, 2, 0, 0).lost(3000, "not understood: 7 lines").append(3000, 3)
+    again.lost(3000, "not understood: 7 lines").append(3000, 3).fetch(3000, 2, 0, 0)
+    assert_read_the_same(first, [*log.rows[1:], *again.rows[1:]])

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.sequencing import Accepted
@@ -22,11 +23,12 @@ from pipelines.replication.term.layout import GAPS
 @dataclass(frozen=True)
 class Watermarks:
     """Times in microseconds. By source number: `of_sources`, its low watermark, and `clock_ceiling`, the largest time
-    that is not taken for a wrong clock. By lane: the last time of which all `of_cluster` has come, and the low
-    watermark `of_active` sources."""
+    that is not taken for a wrong clock, and whether it writes `beside_others`. By lane: the last time of which all
+    `of_cluster` has come, and the low watermark `of_active` sources."""
 
     of_sources: I64
     clock_ceiling: I64
+    beside_others: npt.NDArray[np.bool_]
     of_cluster: I64
     of_active: I64
 
@@ -60,7 +62,7 @@ def watermarks(state: State, closed: Set[str]) -> Watermarks:
         np.array([*times] or [-1], dtype=np.int64)[state.lanes["cluster"]]
         for times in (state.cluster_low_watermarks(closed).values(), active)
     )
-    return Watermarks(of_sources, clock_ceiling, of_cluster, of_active)
+    return Watermarks(of_sources, clock_ceiling, state.beside_others(), of_cluster, of_active)
 
 
 def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, closed: Set[str]) -> LaneJobs:
@@ -77,6 +79,7 @@ def lane_jobs(state: State, batch: Batch, watermarks: Watermarks, closed: Set[st
         lanes, start, end, low_watermark, watermarks.of_cluster[lanes], watermarks.of_active[lanes],
         np.where(home < 0, NEVER, watermarks.clock_ceiling[home]), gaps_from[:-1], gaps_from[1:],
         np.array([name in closed for (name,) in state.clusters.all] or [False])[state.lanes["cluster"][lanes]],
+        (home >= 0) & watermarks.beside_others[home],
     ], axis=1).astype(np.int64)  # fmt: skip
     return LaneJobs(jobs, gap_times, accepted.rows[:used], int((end - start).sum()))
 

@@ -68,7 +68,6 @@ class Numbering:
         self.stat = np.empty(count, dtype=np.int32)
         self.rare: list[I64] = []
         self._minutes = Arrays(SOURCE_MINUTES, count=len(rows.names))
-        self._known = state.series.count
         self._with_lane = 0
         """All series below this number have a lane, from a row on that has been read."""
         sources = [state.source_names.number(*name) for name in rows.names]
@@ -90,14 +89,16 @@ class Numbering:
             self._with_lane = self.state.series.count
 
     def inherit_lanes(self) -> None:
-        """Give new series of a later incarnation of a source the lane that an earlier one has, from their first row on:
-        which rows a leader tells first after its reader came back, chance decides."""
-        series, names, known = self.state.series, self.state.source_names.all, self._known
-        for name, source in sorted((names[k], k) for k in set(series["source"][known:].tolist()) if names[k][2]):
+        """Give series of a later incarnation of a source, of which nothing is read, the lane that an earlier one has,
+        from their first row on: which rows a leader tells first after its reader came back, chance decides."""
+        series, names = self.state.series, self.state.source_names.all
+        unread = np.flatnonzero(series["next_seq"] == 0)
+        sources = series["source"][unread]
+        for name, source in sorted((names[k], k) for k in np.unique(sources).tolist() if names[k][2]):
             earlier = [k for k, other in enumerate(names) if other[:2] == name[:2] and other[2] < name[2]]
             at = np.flatnonzero(np.isin(series["source"], earlier) & (series["lane"] >= 0))
             lanes = dict(zip(series["partition"][at].tolist(), series["lane"][at].tolist(), strict=True))
-            for k in (known + np.flatnonzero(series["source"][known:] == source)).tolist() if lanes else ():
+            for k in unread[sources == source].tolist() if lanes else ():
                 if (lane := lanes.get(int(series["partition"][k]))) is not None:
                     series["lane"][k], series["leads_from"][k], series["leads_since"][k] = lane, 0, NEVER
 

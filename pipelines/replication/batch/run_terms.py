@@ -149,20 +149,22 @@ def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I
     """(where the packed rows stand that no lane reads and that may be read now, whether others of them wait).
 
     A watcher's rows wait until every source of the cluster has reported up to them: the answers of several brokers
-    make one fact.
+    make one fact. So do those of two writers of one log: an earlier one may yet show that its broker leads.
     """
     unled = accepted.lane_start(state.series.data) - accepted.start
     series = np.flatnonzero((unled > 0) | (state.series["lane"][accepted.series] < 0))
     start, size = accepted.start[series], unled[series]
     of = np.repeat(np.arange(len(series)), size)
     rows: I64 = start[of] + np.arange(len(of)) - (np.cumsum(size) - size)[of]
-    watched = state.watched_series()
-    if watched is None or not len(rows):
+    waits = state.beside_others()[state.series["source"]]
+    if (watched := state.watched_series()) is not None:
+        waits |= watched
+    if not len(rows) or not waits.any():
         return rows, False
     by_cluster = sample_limits(state, state.cluster_low_watermarks(closed), accepted)
     limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
     number = accepted.series[series[of]]
-    later = watched[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])
+    later = waits[number] & (accepted.rows[rows, PACKED.ts] > limits[state.series["source"][number]])
     later &= accepted.dropped[accepted.rows[rows, PACKED.row]] == 0  # which is read with the row that it repeats
     behind = np.maximum.accumulate(np.where(later, of + 1, 0)) == of + 1
     return rows[~behind], bool(behind.any())

@@ -283,6 +283,11 @@ class State:
         known, names = self.sources.known, self.source_names.all
         return np.array([known[name].low_watermark if name in known else -1 for name in names], dtype=np.int64)
 
+    def beside_others(self) -> npt.NDArray[np.bool_]:
+        """By number of the source whether another incarnation of it may still write."""
+        beside = self.sources.beside_others()
+        return np.array([name in beside for name in self.source_names.all], dtype=np.bool_)
+
     def cluster_low_watermarks(self, closed: Set[str]) -> dict[int, int]:
         """By number of the cluster the last time of which all has come; all that these `closed` ones have told is
         complete. A row of the very moment of the low watermark may follow, and is not late."""

@@ -6,6 +6,7 @@ missing telemetry, and its low watermark is the largest time before its first ho
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -246,6 +247,13 @@ class Sources:
         return found + [
             gap for source, begins in self._begins_of_later(cluster) for gap in source.resets(begins, as_of)
         ]
+
+    def beside_others(self) -> set[tuple[str, str, int]]:
+        """The sources beside which another incarnation of theirs may still write: two writers of one log, whose rows
+        come in no order."""
+        running = [name for name, source in self.known.items() if not source.superseded]
+        several = Counter(name[:2] for name in running)
+        return {name for name in running if several[name[:2]] > 1}
 
     def received(self, source: tuple[str, str, int], seq: int) -> bool:
         """Whether a row with this number came before."""

@@ -225,10 +225,11 @@ JOBS = record_layout(
     gaps_from=0,
     gaps_to=0,
     final=0,
+    beside_others=0,
 )
 """A lane to run with its packed rows[start:end]. Low watermarks (of its own source, of all of the cluster, of those
 that reported anything so far) bound what may be decided, `ceiling` which times are believed; gaps[gaps_from:gaps_to]
-are those of its source."""
+are those of its source, and another incarnation of that writes `beside_others`."""
 
 GAPS = record_layout(ts=NULL, unread=0)
 """When telemetry of a broker went missing; `unread`: lines are there, in a shape that was not understood."""

@@ -164,7 +164,7 @@ def _read_rows(run: Run, job: Record, term: Term) -> int:
             until = min(until, clock)
             break
         others = _needs_others(run, term, row, kind, slot, now)
-        if seldom(others) and _has_to_wait(run, job, term, row, kind, clock):
+        if seldom(others or job.beside_others == 1) and _has_to_wait(run, job, term, row, kind, clock):
             until = min(until, clock)
             break
         run.marks[j] |= CONSUMED
@@ -211,7 +211,9 @@ def _has_to_wait(run: Run, job: Record, term: Term, row: Record, kind: int, cloc
     """Whether other sources have not reported up to a row that depends on them."""
     if clock + extra_wait(term.lane, term.settings) <= job.cluster_low_watermark:
         return False
-    complete = kind == LEADER and has_all_in_sync(term.lane, run.columns, row.more, run.assigned)
+    complete = (
+        job.beside_others == 0 and kind == LEADER and has_all_in_sync(term.lane, run.columns, row.more, run.assigned)
+    )
     return not complete or clock > job.active_low_watermark
 
 
