@@ -73,12 +73,15 @@ def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFa
         behind |= frozenset(row["holding_replicas"] or ()) - {leader}
     told = row.get("level") not in (None, STOCK) and row["out_of_sync"] is not None
     blind = not told or row.get("behind", ()) is None
+    why = _blind(row.get("level")) if blind else ""
+    if leader in down:
+        blind, why = True, f"its leader, broker {leader}, is fenced or stopping, and its successor has not told its ISR"
     return PartitionFacts(
         row["topic"], row["partition"],
         replicas=None if row["ar"] is None else frozenset(row["ar"]),
         isr=isr, leader=leader, min_isr=row.get("min_isr"),
         behind=behind, unsure=(isr or NOBODY) & doubted | ((isr or NOBODY) - {leader} if blind else NOBODY),
-        unsure_why=f"{_blind(row.get('level'))}; {ASK}" if blind else "",
+        unsure_why=f"{why}; {ASK}" if why else "",
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ DRAWN = [
     Scope(3, 4, 2, (1, 2, 3), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2), restored=True, configured=(1, 2)),
     Scope(3, 3, 1, (1, 2, 3), present=True),
 ]
-"""Scopes that are too large for that, in turns."""
+"""Scopes that are too large for that."""
 VIEWS = [View(3), View(2), View(0), View(3, "none"), View(0, "info"), View(0, "none")]
 SPOILED = 200
 """One history of so many is looked at with something of its telemetry taken away, too."""
@@ -36,16 +36,13 @@ Task = tuple[Scope, list[Numbers]]
 
 
 def tasks(seed: int) -> Iterator[Task]:
-    """Histories in chunks, without end: those of small scopes first."""
-    for scope in WHOLE:
-        paths = every(scope)
-        while chunk := [tuple(path) for path in islice(paths, CHUNK)]:
-            yield scope, chunk
+    """Histories in chunks, without end: of every scope in turns, of the whole ones until they are through."""
     random = Random(seed)
-    lots = [drawn(scope, random) for scope in DRAWN]
+    turns = [(scope, drawn(scope, random)) for scope in DRAWN] + [(scope, every(scope)) for scope in WHOLE]
     while True:
-        for scope, paths in zip(DRAWN, lots, strict=True):
-            yield scope, [tuple(path) for path in islice(paths, CHUNK)]
+        for scope, paths in turns:
+            if chunk := [tuple(path) for path in islice(paths, CHUNK)]:
+                yield scope, chunk
 
 
 def look(task: Task) -> tuple[int, list[Finding]]:

@@ -24,6 +24,7 @@ def _numbers(digits: str) -> tuple[int, ...]:
 TWO = Scope(2, 4, 2, (1, 2), (0, 1, 2), (0, 3, 1, 2), (0, 1, 2))
 THREE = TWO._replace(brokers=3, min_isr=(1, 2, 3))
 CONFIGURED = TWO._replace(terms=3, configured=(1, 2))
+PRESENT = Scope(3, 3, 1, (1, 2, 3), present=True)
 NO_ONE = View(0, "none")
 KEPT = [
     Kept("an unclean start whose winner's past is not known", Scope(2, 2), (0, 1, 0, 1)),
@@ -228,7 +229,7 @@ KEPT = [
         _numbers("0101100001101000001000000010001000000101"),
     ),
     Kept(
-        "starts soon after an election, both of its leader that resumes",
+        "starts soon after an election, as a leader resumes twice",
         THREE,
         _numbers("0002000110010000000010000001"),
     ),
@@ -248,4 +249,11 @@ KEPT = [
         _numbers("212111120212010102111321011001200000000000020220101000101"),
         View(0),
     ),
+    Kept(
+        "starts soon after an election, the second one of a later epoch",
+        THREE,
+        _numbers("002201100000001000100000000001"),
+    ),
+    Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
+    Kept("a YES of the gate whose leader is fenced", PRESENT, _numbers("001220101001110101000000010101")),
 ]

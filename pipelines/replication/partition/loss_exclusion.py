@@ -8,6 +8,8 @@ yet: a broker may be killed before its logs are closed.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from pipelines.replication.metadata.brokers_and_configs import LOG_DIR_OFFLINE, STARTS, BrokerState
 from pipelines.replication.partition.broker_lives import (
     STARTS_US,
@@ -125,7 +127,7 @@ def awaited_until(
     settled = max((t.returned + UNTOLD_US for t in terms.before(term) if t.returned), default=0)
     if not is_leaders_life_told(terms, term, isr, as_of, lookup):
         settled = max(settled, term.ts + UNTOLD_US)
-    _, last_own = _states_before(terms, term, since, as_of, lookup)
+    _, last_own = _states_before(term, since, as_of, lookup)
     settled = max(settled, last_own + lookup.grace_us)
     if excluded and as_of < settled:
         return settled
@@ -160,20 +162,18 @@ def is_leaders_life_told(terms: Terms, term: Term, isr: IsrHistory, as_of: int, 
     return term.sampled or is_life_told(term.broker_id, since, term.ts, as_of, lookup)
 
 
-def _states_before(
-    terms: Terms, term: Term, since: int, as_of: int, lookup: TermLookup
-) -> tuple[list[BrokerState], int]:
+def _states_before(term: Term, since: int, as_of: int, lookup: TermLookup) -> tuple[list[BrokerState], int]:
     """(the states of a leader since then that it may have been in before it led, when its own log told the last start
     after that, 0 if none). The controller's clock may be ahead; a start that the broker's own log tells later, by the
-    clock by which it led, is a later one, and so is the only one that the controller tells until then, or as many as
-    there are resumptions."""
+    clock by which it led, is a later one, and so are as many as the controller tells until then, if no more."""
     grace_us = lookup.grace_us
     states = lookup.broker_states(term.broker_id, min(as_of, term.ts + 2 * grace_us))
     states = [state for state in states if state[0] >= since]
-    own = max((ts for ts, detail, *_ in states if detail in STARTS and ts > term.ts), default=0)
-    told = [ts for ts, detail, *_ in states if detail == "started" and term.ts < ts <= own + grace_us]
-    resumed = sum(t.epoch == term.epoch and term.ts < t.ts <= own + grace_us for t in terms.terms)
-    after = {*STARTS, *(["started"] if own and len(told) <= max(resumed, 1) else [])}
+    lives = sorted({ts for ts, detail, *_ in states if detail in STARTS and ts > term.ts})
+    own = lives[-1] if lives else 0
+    started = sum(ts - before >= STARTS_US for before, ts in pairwise([0, *lives]))  # each log directory tells of one
+    told = sum(detail == "started" and term.ts < ts <= own + grace_us for ts, detail, *_ in states)
+    after = {*STARTS, *(["started"] if told <= started else [])}
     may_be_before = [s for s in states if s[0] <= term.ts or (s[0] <= term.ts + grace_us and s[1] not in after)]
     return may_be_before, own
 
@@ -191,7 +191,7 @@ def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, looku
     """What is missing to know that the log of the new leader is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
     since = _had_its_log_since(terms, term, isr)
-    states, _ = _states_before(terms, term, since, as_of, lookup)
+    states, _ = _states_before(term, since, as_of, lookup)
     details = [detail for _, detail, *_ in states]
     led = max((t.ts for t in terms.terms[: terms.terms.index(term)] if t.broker_id == broker), default=None)
     by_version = led is not None and lookup.started_between(broker, max(led, since), term.ts)

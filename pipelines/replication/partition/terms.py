@@ -429,7 +429,8 @@ class Terms(Persisted):
                 return _least(starts, complete=complete and since.start_ts is not None and not doubtful)
             earlier = [b for t in self.terms[:place] for b in (broker, other) if self.took_part(t, b, as_of, lookup)]
             may_be = {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there
-            if may_be or since.start_ts is None:  # a leader tells where it had been as it starts
+            told = {t.broker_id for t in self.terms[place:] if t.start_ts is not None and t.key <= term.key}
+            if may_be or since.broker_id not in told:  # a leader tells where it had been as it starts
                 return _least(starts, complete=False)
             if there:
                 starts.append((since.start_offset, since.epoch))
