@@ -61,7 +61,6 @@ def attribute_stored_hw(
         pending = PendingHw(position.epoch, event.broker_id, event.hw, moved, due, position.last_term)
         terms.pending_hws.append(pending)
         return (position.epoch, 0) if moved else position.last_term
-    joined = isr.added_under(position.epoch) if position else frozenset()
     led = terms.at(position.last_term) if position is not None and position.led else None
     if led is not None and led.whole is None:
         ended = lookup.term(event.broker_id, led.ts, event.ts)
@@ -71,7 +70,7 @@ def attribute_stored_hw(
         led.whole = not led.has_gap and _told_its_end(led, event.ts, event.ts, started, lookup)
         led.returned = event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
-    key = terms.last_participated(event, joined, lookup)
+    key = terms.last_participated(event, isr.added_under, lookup)
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
     if term is not None and term is led and event.leo is not None:
         term.returned_leo = max(event.leo, term.returned_leo or 0) if term.whole else None

@@ -5,6 +5,7 @@ A term is a stretch of leading that begins with a `leader` event: a new leader e
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from msgspec import field
@@ -378,20 +379,22 @@ class Terms(Persisted):
             None,
         )
 
-    def last_participated(self, event: PartitionEvent, joined: frozenset[int], lookup: TermLookup) -> TermKey | None:
-        """The last term that the broker of this start took part in before it; `joined`: who joined the ISR in it."""
+    def last_participated(
+        self, event: PartitionEvent, joined: Callable[[int], frozenset[int]], lookup: TermLookup
+    ) -> TermKey | None:
+        """The last term that a broker took part in before this start; `joined`: who joined the ISR in an epoch."""
         position, broker = self.positions.get(event.broker_id), event.broker_id
         if position is None:
             return None
         if position.led:  # its own start as a follower may be missing, in terms that are over
             known = [t for t in self.terms if t.ts <= event.ts]
             over = [t for t in known[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
-            fetched = next((t.key for t in reversed(over) if self.fetched(t, broker, event.ts, lookup)), None)
-            return fetched or position.last_term
+            there = (t for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
+            return max((t.key for t in there), default=position.last_term)
         of_epoch = self.begun_in_epoch(position.epoch, event.ts)
         grew = position.leo is not None and event.leo is not None and event.leo > position.leo
         term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
-        if term is None and of_epoch and (grew or broker in joined):
+        if term is None and of_epoch and (grew or broker in joined(position.epoch)):
             term = of_epoch[0]
         if term is None:
             return position.last_term

@@ -206,6 +206,19 @@ def test_what_is_told_late_of_before_a_restoration_is_judged_with_the_terms_of_b
     assert losses == [(3, 100, 1000)]
 
 
+def test_a_former_leader_that_joined_the_isr_later_stored_its_hw_there():
+    """At level 0, where broker 1 does not tell that it followed."""
+    lookup = FakeLookup({(1, 0): summary(100, level=0), (2, 5000): summary(150, level=0)})
+    events = [
+        leader(0, 1, 0, 0, 0, (1, 2)),
+        leader(5000, 2, 1, 120, 100, (2,), partition_epoch=1),
+        isr(6000, 2, (1, 2), 2, leader_id=2, leader_epoch=1),
+        election(29_990, 1, 2, isr=(1,), partition_epoch=3, unclean=False, committed=True),
+        leader(30_000, 1, 2, 150, 150, (1,), partition_epoch=3),
+    ]
+    assert [r["class"] for r in regressions(events, lookup) if r["severity"] == "critical"] == []
+
+
 @pytest.mark.parametrize(("resumed", "lost"), [
     pytest.param(90_000, [], id="the leader was down while another led"),
     pytest.param(49_000, [(1, 100, 150)], id="it resumed before that"),
