@@ -22,6 +22,10 @@ from pipelines.streaming.tables import KINDS
 
 log = logging.getLogger("hwmark.run")
 
+_WRITER = "a_later_hwmark_wrote_this_lake"
+"""The version that wrote the record, its first key: versions before 0.2.0 end with the name of the first key unknown to
+them, and say nothing else."""
+
 
 class StateMismatch(ValueError):
     """Silver and the checkpoint do not belong together, or the checkpoint cannot go on as asked."""
@@ -227,7 +231,8 @@ def recorded(lake: Lake) -> Query | None:
         raise StateMismatch(
             f"{RECORD} is damaged: restore it, or start silver anew from bronze with `hwmark run --rebuild`"
         )
-    by, known = found.pop("hwmark", "another version"), {each.name for each in fields(Query)}
+    development = found.pop("hwmark", "another version")
+    by, known = found.pop(_WRITER, development), {each.name for each in fields(Query)}
     if unknown := sorted(found.keys() - known):
         raise StateMismatch(
             f"this lake was written by hwmark {by}: {unknown[0]} in its {RECORD} is not known to this one, "
@@ -243,7 +248,7 @@ def recorded(lake: Lake) -> Query | None:
 
 def record(lake: Lake, query: Query) -> None:
     """Has the lake go on with this query, by one rename."""
-    lake.write_durably(RECORD, json.dumps({**asdict(query), "hwmark": _version("hwmark")}).encode())
+    lake.write_durably(RECORD, json.dumps({_WRITER: _version("hwmark"), **asdict(query)}).encode())
 
 
 def _version(package: str) -> str:

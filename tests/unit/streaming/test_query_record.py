@@ -2,6 +2,7 @@
 
 import json
 from contextlib import nullcontext
+from dataclasses import make_dataclass
 from datetime import UTC, datetime
 
 import pytest
@@ -36,8 +37,18 @@ def test_a_record_says_which_version_wrote_it(lake, monkeypatch):
     monkeypatch.setattr(query, "_version", lambda _: "7.1")
     assert recorded(lake) is None
     known = begun(lake)
-    assert json.loads((lake.files().open_input_stream(RECORD)).read())["hwmark"] == "7.1"
+    assert json.loads((lake.files().open_input_stream(RECORD)).read())[query._WRITER] == "7.1"
     assert recorded(lake) == known
+
+
+def test_a_version_that_knows_no_writer_names_it_in_its_refusal(lake):
+    """f6b275e makes the record's keys its arguments, and Python names the first of them that it does not know."""
+    begun(lake)
+    found = json.loads((lake.files().open_input_stream(RECORD)).read())
+    of_f6b275e = "query_id", "buckets", "shuffle_partitions", "rules", "rebuild", "source", "keys", "follows", "start"
+    earlier = make_dataclass("Query", of_f6b275e)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'a_later_hwmark_wrote_this_lake'"):
+        earlier(**found)
 
 
 def test_a_record_of_a_later_version_is_refused_by_its_name(lake):
@@ -45,7 +56,7 @@ def test_a_record_of_a_later_version_is_refused_by_its_name(lake):
     begun(lake)
     with lake.files().open_input_stream(RECORD) as stream:
         found = json.loads(stream.read())
-    lake.write_durably(RECORD, json.dumps(found | {"hwmark": "9.3", "plans": []}).encode())
+    lake.write_durably(RECORD, json.dumps(found | {query._WRITER: "9.3", "plans": []}).encode())
     with pytest.raises(StateMismatch, match=r"this lake was written by hwmark 9\.3: plans in its .*query\.json"):
         recorded(lake)
     new = open_query(lake, Rules(), None, 2, "arrow", rebuild=True)
@@ -53,11 +64,13 @@ def test_a_record_of_a_later_version_is_refused_by_its_name(lake):
 
 
 def test_a_record_without_a_version_is_read(lake):
-    """Those of earlier versions have none."""
+    """Those of earlier versions have none, or have it as `hwmark`."""
     begun(lake)
     with lake.files().open_input_stream(RECORD) as stream:
         found = json.loads(stream.read())
-    del found["hwmark"]
+    del found[query._WRITER]
+    lake.write_durably(RECORD, json.dumps(found | {"hwmark": "0.2.0"}).encode())
+    assert recorded(lake).query_id == "q"
     lake.write_durably(RECORD, json.dumps(found).encode())
     assert recorded(lake).query_id == "q"
 
