@@ -156,9 +156,15 @@ def test_a_running_lake_of_logs_is_upgraded_and_goes_on(old, new, tmp_path):
     lake, logs = tmp_path / "lake", Logs(tmp_path / "logs")
     serve(old, lake, logs)
     before = rows(lake)
+    copytree(lake / "_run", tmp_path / "copy")
     serve(new, lake, logs)
     assert len(before) > 10
     assert before < rows(lake)
+    move(lake / "_run", tmp_path / "newer")
+    copytree(tmp_path / "copy", lake / "_run")
+    status, said = new.call("run", "--once", "--drain", "--lake", str(lake))
+    assert status == 1, said
+    assert "an older copy of _run was put back" in said
     assert new.call("run", "--once", "--drain", "--rebuild", "--lake", str(lake))[0] == 0
     assert new.call(str(lake), *SILVER, program=FACTS) == (0, "")
 
@@ -172,10 +178,10 @@ def test_a_watched_lake_is_refused_by_both_and_rebuilt_by_either(old, new, tmp_p
         serve(old, lake, watched)
         copytree(lake / "_run", tmp_path / "copy")
         held = digests(lake / "silver")
-        status, said = new.call("run", "--once", "--lake", str(lake))
-        assert status == 1
+        status, said = new.call("run", "--once", "--drain", "--lake", str(lake))
+        assert status == 1, said
         assert "state steady is not known to this version: use the version of hwmark that wrote it, or start" in said
-        assert digests(lake / "silver") == held
+        assert held.items() <= digests(lake / "silver").items()  # beside them a new table without rows
         assert new.call(*anew)[0] == 0
         serve(new, lake, watched)
     assert new.call("run", "--once", "--drain", "--lake", str(lake))[0] == 0
@@ -194,5 +200,8 @@ def test_a_watched_lake_is_refused_by_both_and_rebuilt_by_either(old, new, tmp_p
     assert old.call(*anew)[0] == 0
     assert old.call(str(lake), *SILVER, program=FACTS) == (0, "")
     move(lake / "_run", tmp_path / "away")
+    status, said = old.call("run", "--once", "--drain", "--lake", str(lake))
+    assert status == 1, said
+    assert "has rows, and no record of the query that wrote them: start it anew" in said
     assert old.call(*anew)[0] == 0
     assert old.call(str(lake), *SILVER, program=FACTS) == (0, "")
