@@ -182,6 +182,7 @@ def test_a_watched_lake_is_refused_by_both_and_rebuilt_by_either(old, new, tmp_p
         assert status == 1, said
         assert "state steady is not known to this version: use the version of hwmark that wrote it, or start" in said
         assert held.items() <= digests(lake / "silver").items()  # beside them a new table without rows
+        assert new.call("show", "verdict", "--lake", str(lake))[0] == 0
         assert new.call(*anew)[0] == 0
         serve(new, lake, watched)
     assert new.call("run", "--once", "--drain", "--lake", str(lake))[0] == 0
