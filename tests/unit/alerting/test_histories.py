@@ -27,7 +27,7 @@ from tests.unit.alerting.evidence_rows import NOON, at, rows
 
 pytestmark = pytest.mark.long
 
-HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "20"))
+HISTORIES = int(os.environ.get("HWMARK_HISTORIES", "8"))
 SEED = int(os.environ.get("SEED", "0"))
 OFTEN = 0.1 if HISTORIES > 100 else 0.0
 """How many of the lakes are looked at every hour."""
