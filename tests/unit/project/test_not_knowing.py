@@ -224,7 +224,9 @@ CASES = {
         ("all in sync",),
     ),
     "an ISR that was never reported": Case(
-        isr_never_reported, ["prod: UNKNOWN: who leads 2 of 3 partitions, or is in sync, was never reported"],
+        isr_never_reported,
+        ["prod: UNKNOWN: who leads 2 of 3 partitions, is in sync, or has a replica, was never told: "
+         "a controller's log does"],
         ("all in sync", "OK: "),
     ),
     "what nobody told before all fell silent": Case(
