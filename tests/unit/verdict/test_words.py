@@ -218,7 +218,7 @@ PRESENT = {
         [group(Condition.IN_SYNC, [], 2, unknown=True)],
         [
             "UNKNOWN: who leads 2 of 10 partitions, is in sync, or has a replica, was never told: "
-            "a controller's log does"
+            "lay controller.log beside"
         ],
     ),
 }  # fmt: skip
