@@ -24,14 +24,14 @@ _WHO = {
     Condition.OFFLINE: (
         "CASE WHEN cardinality(isr) > 0 THEN isr WHEN cardinality(ar) = 1 THEN ar ELSE array_intersect(ar, unheard) END"
     ),
-    Condition.UNDER_MIN_ISR: "osr",
+    Condition.UNDER_MIN_ISR: "array_except(ar, isr)",
     Condition.HELD_BACK: "holding_replicas",
-    Condition.UNDER_REPLICATED: "array_distinct(array_concat(osr, coalesce(array_intersect(ar, unheard), [])))",
+    Condition.UNDER_REPLICATED: "array_distinct(array_concat(array_except(ar, isr), array_intersect(ar, unheard)))",
     Condition.OUT_OF_SYNC: "out_of_sync",
 }
 _ONE_OF = f"condition = '{Condition.HELD_BACK.name}' AND {ONE_OF}"
 _UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
-"""Who leads, who is in sync, or who else has a replica, was never reported."""
+"""Who leads, or who is in sync, was never reported."""
 
 
 @dataclass(frozen=True)

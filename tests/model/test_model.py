@@ -42,6 +42,13 @@ def test_no_yes_does_where_something_of_the_telemetry_is_taken_away():
     assert list(found(scope, islice(drawn(scope, Random(4)), 4), [View(3)], taken=True)) == []
 
 
+def test_replicas_that_a_controller_names_are_assigned_though_no_leaders_start_is_told():
+    """A log that begins inside a term names those in the ISR: the gate took them for all that there are."""
+    scope = Scope(3, 3, 1, (1, 2, 3), present=True)
+    numbers = tuple(map(int, "011000100000100000101010001100111"))
+    assert list(found(scope, [numbers], [View(3)], taken=True, of="no broker leader row")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.replication.compiled.decorators import compiled
 from pipelines.replication.compiled.records import Records
-from pipelines.replication.compiled.types import I32, I64, NEVER, NULL, NULL32
+from pipelines.replication.compiled.types import I64, NEVER, NULL, NULL32
 from pipelines.replication.facts.answers import answered_leos, last_rounds, sampled_until, unanswered, untold
 from pipelines.replication.facts.columns import bigints, ints, members, times, word_column
 from pipelines.replication.facts.failure_risk import RISKS, risks
@@ -54,7 +54,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     out_of_sync, slowest, lag, behind = _replica_masks(state, lane, now)
     with_isr = led & (of_lane("isr_known", 0) == 1)
     by_history = _members_by_history(state, np.flatnonzero(~with_isr))
-    by_history |= _members_as_assigned(state, np.flatnonzero(with_isr), isr, assigned, place)
+    by_history |= _members_as_named(state, np.flatnonzero(with_isr), isr, assigned, place)
     unled = {partition: found for partition, found in by_history.items() if not led[partition]}
     under_min_isr = np.where(with_isr, of_lane("frozen", 0) == 1, offline)
     min_isr = of_lane("min_isr", NULL32)
@@ -215,45 +215,35 @@ def _under_replicated(by_lane: Any, by_history: Mapping[int, Members]) -> pa.Arr
     if not by_history:
         return pa.array(by_lane)
     values = by_lane.tolist()
-    for partition, (isr, _, osr, _) in by_history.items():
-        values[partition] = None if isr is None or osr is None else bool(osr)
+    for partition, (isr, assigned, *_) in by_history.items():
+        values[partition] = None if isr is None or assigned is None else len(isr) < len(assigned)
     return pa.array(values, pa.bool_())
 
 
 def _members_by_history(state: State, partitions: Any) -> dict[int, Members]:
     """The members of partitions of which no lane knows the ISR, as their history has them; None where it has none."""
     found: dict[int, Members] = {}
-    bounds, replicas = _named_last(state, partitions)
-    for k, partition in enumerate(partitions):
+    for partition in partitions:
         registration = state.history(int(partition)).registration
         isr = None if registration.isr is None else sorted(registration.isr)
-        named = registration.replicas or replicas[bounds[k] : bounds[k + 1]].tolist()
-        assigned = sorted(named) if named else None
+        assigned = None if registration.replicas is None else sorted(registration.replicas)
         osr = None if isr is None or assigned is None else [r for r in assigned if r not in isr]
         found[int(partition)] = (isr, assigned, osr, [])
     return found
 
 
-def _named_last(state: State, partitions: Any) -> tuple[I64, I32]:
-    """(bounds, replicas) of each of these partitions, as a row named them last; none where none did."""
-    return state.assignments.as_of(partitions, np.full(len(partitions), NEVER))
-
-
-def _members_as_assigned(state: State, partitions: Any, isr: Any, assigned: Any, lanes: Any) -> dict[int, Members]:
-    """The members of partitions whose lanes do not know all that are assigned: a lane takes those for it that it has
-    seen in the ISR, until a row names all. Where none ever did, only who is missing from the ISR is known."""
-    bounds, replicas = _named_last(state, partitions)
-    size, found = np.diff(bounds), dict[int, Members]()
-    unsure = np.flatnonzero((size == 0) | (size > np.bitwise_count(assigned[partitions].astype(np.int64))))
-    which = partitions[unsure]
-    isrs, seen = (
-        members(state, masks[which].astype(np.int64), lanes[which].astype(np.int64)) for masks in (isr, assigned)
-    )
-    for k, partition, in_sync, known in zip(unsure, which, isrs.to_pylist(), seen.to_pylist(), strict=True):
-        named = sorted({*known, *replicas[bounds[k] : bounds[k + 1]].tolist()})
-        out = [replica for replica in named if replica not in in_sync]
-        told = named if size[k] else None
-        found[int(partition)] = (in_sync, told, out if told or out else None, [])
+def _members_as_named(state: State, partitions: Any, isr: Any, assigned: Any, lanes: Any) -> dict[int, Members]:
+    """The members of partitions of which a row named more replicas than their lanes know: of a log that begins inside a
+    term a lane knows those that it saw in the ISR."""
+    bounds, replicas = state.assignments.as_of(partitions, np.full(len(partitions), NEVER))
+    more = np.flatnonzero(np.diff(bounds) > np.bitwise_count(assigned[partitions].astype(np.int64)))
+    which, found = partitions[more], dict[int, Members]()
+    at = lanes[which].astype(np.int64)
+    isrs, seen = (members(state, masks[which].astype(np.int64), at).to_pylist() for masks in (isr, assigned))
+    for k, partition, in_sync, known in zip(more, which, isrs, seen, strict=True):
+        named = sorted(replicas[bounds[k] : bounds[k + 1]].tolist())
+        if set(named).issuperset(known):
+            found[int(partition)] = (in_sync, named, [replica for replica in named if replica not in in_sync], [])
     return found
 
 

@@ -25,7 +25,6 @@ def elected(**more):
     [
         (Source().leader(1, 0, 0, 0, [1, 2, 3]), (1, False, [1, 2, 3], [1, 2, 3], False, False, 3)),
         (Source(level=0).leader(1, 0, 0, 0, [1]), (1, False, [1], [1, 2, 3], True, False, 0)),
-        (Source(level=0).leader(1, 0, 0, 0, [1, 2], replicas=None), (1, False, [1, 2], None, None, False, 0)),
         (elected(isr=[1, 2], replicas=[1, 2]), (1, False, [1, 2], [1, 2], False, None, None)),
         (elected(isr=[1], replicas=[1, 2]), (1, False, [1], [1, 2], True, None, None)),
         (elected(), (1, False, None, None, None, None, None)),
@@ -34,28 +33,13 @@ def elected(**more):
         (Source("broker-2/replication.log").follower_hw(1, 5, of=1), (None, None, None, None, None, None, None)),
     ],
     ids=[
-        "a leader that reports", "at level 0", "replicas nobody named", "a leader known from a controller alone",
+        "a leader that reports", "at level 0", "a leader known from a controller alone",
         "and out of its ISR one", "a leader known by name alone", "nobody leads", "seen leading, its ISR not",
         "known from a follower alone",
     ],
 )  # fmt: skip
 def test_what_nobody_reported_is_null(source, expected):
     assert health(source) == expected
-
-
-def test_who_is_assigned_is_known_from_whoever_named_all_replicas():
-    """A log that begins inside a term names those in the ISR only: a gate took them for all that there are."""
-    log = Source().event(
-        10, "isr", isr=[1, 2], partition_epoch=1, leader_id=1, leader_epoch=0, detail="alter_partition"
-    )
-    names = controller().election(5, 1, 0, isr=[1, 2], replicas=[1, 2, 3], partition_epoch=0)
-    assert health(log)[2:5] == ([1, 2], None, None)
-    assert health(log, names)[2:5] == ([1, 2], [1, 2, 3], True)
-
-
-def test_who_left_the_isr_is_assigned_though_nobody_named_all_replicas():
-    log = Source(level=0).leader(1, 0, 0, 0, [1, 2], replicas=None, partition_epoch=0).isr(10, [1], 1)
-    assert health(log)[2:5] == ([1], None, True)
 
 
 @pytest.mark.parametrize(

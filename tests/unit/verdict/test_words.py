@@ -216,10 +216,7 @@ PRESENT = {
     ),
     "an unknown leader": (
         [group(Condition.IN_SYNC, [], 2, unknown=True)],
-        [
-            "UNKNOWN: who leads 2 of 10 partitions, is in sync, or has a replica, was never told: "
-            "lay controller.log beside"
-        ],
+        ["UNKNOWN: who leads 2 of 10 partitions, or is in sync, was never reported"],
     ),
 }  # fmt: skip
 
