@@ -51,7 +51,7 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
         return Facts(record.cluster, frozenset(asked.brokers), (), None, "gold", stale=missing, notes=(seen.text,))
     stopped, doubts = chosen({row["broker_id"]: row["rack"] for row in known}, asked.brokers, asked.rack)
     reported = {row["broker_id"]: row["last_reported_ts"] for row in known}
-    down = frozenset(row["broker_id"] for row in known if row["state"] in DOWN)
+    down = frozenset(row["broker_id"] for row in known if row["state"] in (*DOWN, *AWAY))
     doubted = frozenset(row["broker_id"] for row in known if (row["state"], row["witness"]) == ("unknown", "log"))
     hosted = query(opened, f"SELECT * FROM t WHERE cluster = {text(record.cluster)} AND {_hosted(stopped)}")
     judged_rows = ((row, partition(row, down, doubted)) for row in hosted)
@@ -64,7 +64,7 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
 
 
 def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFacts:
-    """A row of `gold/partition_health`; `down`: brokers that the controller has fenced or shut down; `doubted`: those
+    """A row of `gold/partition_health`; `down`: brokers that are fenced, shut down, or do not answer; `doubted`: those
     of which only a controller tells that another one had replaced."""
     leader = row["leader_id"]
     isr = None if row["isr"] is None else frozenset(row["isr"])
@@ -75,7 +75,7 @@ def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFa
     blind = not told or row.get("behind", ()) is None
     why = _blind(row.get("level")) if blind else ""
     if leader in down:
-        blind, why = True, f"its leader, broker {leader}, is fenced or stopping, and its successor has not told its ISR"
+        blind, why = True, f"its leader, broker {leader}, is down or stopping, and its successor has not told its ISR"
     return PartitionFacts(
         row["topic"], row["partition"],
         replicas=None if row["ar"] is None else frozenset(row["ar"]),

@@ -32,6 +32,8 @@ MOMENTS = {
 """By table the column by which a row is old; the others have the present alone."""
 IDS = {"alerts": "alert_id", "incidents": "incident_id"}
 """What deliveries name."""
+WRITTEN_BESIDE = (BRONZE, "notes", "downtimes", "audits")
+"""Tables that commands append to without a role."""
 
 
 def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = None, *, again: bool = False) -> int:
@@ -216,8 +218,8 @@ def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool | None:
 
 
 def remove_unnamed(lake: Lake, name: str, cluster: str) -> tuple[int, list[str]]:
-    """Removes files that no version of a table names any more; of bronze, which others may be writing to, those that
-    have rows of the cluster. Returns how many, and the paths of those left that cannot be read."""
+    """Removes files that no version of a table names any more; of tables that others may be writing to, those that have
+    rows of the cluster. Returns how many, and the paths of those left that cannot be read."""
     from pyarrow.fs import FileSelector
 
     folder, removed, unread = lake.files(name), 0, list[str]()
@@ -225,7 +227,7 @@ def remove_unnamed(lake: Lake, name: str, cluster: str) -> tuple[int, list[str]]
     for entry in folder.get_file_info(FileSelector("", recursive=True)):
         if not entry.base_name.endswith(".parquet") or entry.path in present or entry.path.startswith("_delta_log"):
             continue
-        has_rows = name != BRONZE or _has_rows(folder, entry.path, cluster)
+        has_rows = name not in WRITTEN_BESIDE or _has_rows(folder, entry.path, cluster)
         if has_rows:
             folder.delete_file(entry.path)
             removed += 1

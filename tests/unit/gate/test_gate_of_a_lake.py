@@ -98,12 +98,21 @@ def test_a_fenced_broker_in_the_isr_does_not_count(lake):
     assert gate(path, "--broker", "2")[0] == 0
 
 
+@pytest.mark.parametrize("state", ["no_answer", "down"])
+def test_a_broker_that_does_not_answer_is_none_to_count_on(lake, state):
+    """Stopped beside another one it leaves min ISR to nobody."""
+    path = lake(health("orders", 0, min_isr=2), brokers=(broker(1), broker(2, state=state), broker(3)))
+    assert gate(path, "--broker", "3")[0] == 3
+    leads = lake(health("orders", 0, min_isr=2, leader_id=2), brokers=(broker(1), broker(2, state=state), broker(3)))
+    assert gate(leads, "--broker", "3")[0] in (3, 4)
+
+
 def test_who_is_in_the_isr_is_not_known_as_its_leader_is_fenced(lake):
     """The controller tells that at once, and the new ISR is not counted before a leader tells it, or for a grace."""
     path = lake(health("orders", 0, min_isr=1), brokers=(broker(1, state="fenced"), broker(2), broker(3)))
     status, lines = gate(path, "--broker", "3")
     assert status == 4
-    assert any("its leader, broker 1, is fenced or stopping" in line for line in lines)
+    assert any("its leader, broker 1, is down or stopping" in line for line in lines)
 
 
 def test_a_broker_of_which_only_a_deposed_controller_tells_is_not_known(lake):
