@@ -79,6 +79,8 @@ def attribute_stored_hw(
     if hw is not None:
         doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
         doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
+        # HWs are stored each 5 s: after an unclean stop that is the one of before a cut, up to the end of its log
+        doubtful = doubtful or (position is not None and hw <= (position.hw_cut_off or -1))
         for other in (untold := _ran_untold(position, event, terms, lookup)):
             other.perhaps |= {event.broker_id}
         doubtful = doubtful or bool(untold)

@@ -367,3 +367,28 @@ def test_a_fence_by_a_controller_that_was_replaced_by_then_proves_nothing(replac
     c.leader(91_000, 1, 250, 250, [3], replicas=[1, 2, 3], partition_epoch=3, unclean=True)
     a.follower(100_500, 1, 300, 250, of=3).truncate(100_510, 250)
     assert losses(*(source.progress(200_000) for source in (a, c, woken, active))) == lost
+
+
+@pytest.mark.parametrize("leo", [250, 301, 400])
+def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(leo):
+    """2 cut to 100 under leader 3 and is killed before its HW is stored again: it comes with 300 of the term before."""
+    b, q = [broker(k) for k in (1, 2, 3)], controller()
+    q.config(0, topic="clicks", min_isr=2)
+    q.election(5, 1, 0, isr=[1, 2, 3], replicas=[1, 2, 3], partition_epoch=0, unclean=False)
+    b[0].leader(10, 0, 0, 0, [1, 2, 3]).append(100, 300).fetch(200, 2, 300, 300).fetch(210, 3, 300, 300).hw(211, 300)
+    for one in b[1:]:
+        one.follower(11, 0, 0, 0, 1).follower_hw(300, 300, 1)
+    q.broker_state(9000, 1, "fenced").broker_state(9000, 2, "fenced")
+    b[2].event(10_000, "config", True, replica_id=3, detail="start=unclean")
+    q.election(20_000, 3, 1, isr=[3], replicas=[1, 2, 3], partition_epoch=1, unclean=False)
+    b[2].leader(20_010, 1, 100, 100, [3], partition_epoch=1)
+    b[1].follower(20_020, 1, 300, 300, 3).truncate(20_030, 100).follower_hw(20_030, 100, 3)
+    b[2].append(20_500, leo).fetch(20_600, 2, 100, leo).fetch(20_700, 2, leo, leo).progress(24_000)
+    q.broker_state(30_000, 3, "fenced").broker_state(30_000, 2, "fenced")
+    q.election(30_005, -1, 2, isr=[3], replicas=[1, 2, 3], partition_epoch=2)
+    for one in b[:2]:
+        one.event(40_000, "config", True, replica_id=one.broker, detail="start=unclean")
+    q.election(41_000, 1, 3, isr=[1], replicas=[1, 2, 3], partition_epoch=3, unclean=True)
+    b[0].leader(41_010, 3, 300, 300, [1], partition_epoch=3, unclean=True).progress(90_000)
+    b[1].follower(41_020, 3, leo, min(300, leo), 1).truncate(41_030, 100).progress(90_000)
+    assert losses(*b, q.progress(90_000)) == [("committed_loss", "critical", 100, 300)]
