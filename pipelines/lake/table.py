@@ -36,6 +36,8 @@ ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"
 """The key in a footer under which Arrow keeps its own types, and one that Arrow does not look at."""
 UNWRITABLE = {"deletionVectors", "columnMapping", "rowTracking", "clustering"}
 """Features of Delta that deltalake cannot write."""
+CHECKED = "delta.constraints."
+"""The beginning of the properties that are CHECK constraints."""
 Versions = Mapping[str, int]
 """By writer (Delta's app id) the version that it has reached with a commit."""
 
@@ -91,7 +93,14 @@ def create(
 
 
 def require_writable(table: DeltaTable) -> DeltaTable:
-    """The table. Raises UsageError naming what it has that deltalake cannot write."""
+    """The table. Raises UsageError naming what of it deltalake cannot write, or our commits do not ask."""
+    checked = [name for name in table.metadata().configuration if name.startswith(CHECKED)]
+    if checked:
+        name = checked[0].removeprefix(CHECKED)
+        raise UsageError(
+            f"{table.table_uri} has the CHECK constraint {name}, which hwmark does not ask before it writes: drop it "
+            f"(ALTER TABLE ... DROP CONSTRAINT {name}), or have hwmark write into another lake"
+        )
     mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
     there = {*(table.protocol().writer_features or ()), *(() if mode == "none" else ("columnMapping",))}
     if found := sorted(there & UNWRITABLE):

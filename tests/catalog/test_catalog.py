@@ -101,6 +101,13 @@ def test_a_table_that_deltalake_cannot_write_is_refused_by_name(tmp_path, featur
         append_events(lake.root, read_logs([traces.path("unclean_election")], "main"), app_id="a", version=0)
 
 
+def test_a_table_with_a_constraint_that_our_commits_do_not_ask_is_refused_by_name(tmp_path):
+    lake = Lake(str(tmp_path))
+    lake.create("replication_events").alter.add_constraint({"numbered": "seq >= 0"})
+    with pytest.raises(UsageError, match="has the CHECK constraint numbered, which hwmark does not ask"):
+        append_events(lake.root, read_logs([traces.path("unclean_election")], "main"), app_id="a", version=0)
+
+
 def test_yaml_is_what_its_value_is(lake):
     read = pytest.importorskip("yaml").safe_load
     made = contract(lake, tables())
