@@ -433,12 +433,14 @@ class Terms(Persisted):
             earlier = [b for t in self.terms[:place] for b in (broker, other) if self.took_part(t, b, as_of, lookup)]
             may_be = {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there
             told = {t.broker_id for t in self.terms[place:] if t.start_ts is not None and t.key <= term.key}
-            if may_be or since.broker_id not in told:  # a leader tells where it had been as it starts
+            if may_be:
                 return _least(starts, complete=False)
             if there:
                 starts.append((since.start_offset, since.epoch))
                 complete = complete and since.known_start is not None
                 broker, other = since.broker_id, ({broker, other} - there).pop()
+            if since.broker_id not in told:  # a leader tells where it had been as it starts
+                return _least(starts, complete=False)
         starts.append((self._folded_apart(broker, other), None))
         were_there = self.since.get(broker, 0) is None and self.since.get(other, 0) is None
         return _least(starts, complete=complete and were_there)
