@@ -83,7 +83,7 @@ def rows(lake):
 
 
 def digests(lake):
-    """What every file holds, but for who holds the lake."""
+    """Digests of all files, but for who holds the lake."""
     files = (path for path in lake.rglob("*") if path.is_file() and "_locks" not in path.parts)
     return {str(path.relative_to(lake)): sha256(path.read_bytes()).hexdigest() for path in files}
 

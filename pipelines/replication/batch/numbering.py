@@ -90,7 +90,7 @@ class Numbering:
 
     def inherit_lanes(self) -> None:
         """Give series of a later incarnation of a source, of which nothing is read, the lane that an earlier one has,
-        from their first row on: which rows a leader tells first after its reader came back, chance decides."""
+        from their first row on: which row a leader tells first after its reader came back is chance."""
         series, names = self.state.series, self.state.source_names.all
         unread = np.flatnonzero(series["next_seq"] == 0)
         sources = series["source"][unread]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.replication.batch.ended_terms import record_ended_terms
 from pipelines.replication.batch.lane_jobs import LaneJobs, Watermarks, lane_jobs, sample_limits
@@ -77,7 +78,7 @@ def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, 
     packed, stats, marks = jobs.rows, _empty_stats(batch), np.zeros(len(jobs.rows), dtype=np.uint8)
     hw, sync = _run_all(state, rules, batch, jobs, stats, marks)
     consumed = (batch.series >= 0).view(np.int8)
-    unled, waits = _without_lane(state, accepted, closed)
+    unled, waits = _without_lane(state, accepted, closed, watermarks.beside_others)
     all_read = accepted.all_readable and np.count_nonzero(marks) == jobs.row_count and not waits
     if not all_read:
         consumed = np.zeros(len(batch.series), dtype=np.int8)
@@ -145,22 +146,24 @@ def _kinds(packed: Records) -> I64:
     return kinds
 
 
-def _without_lane(state: State, accepted: Accepted, closed: Set[str]) -> tuple[I64, bool]:
+def _without_lane(
+    state: State, accepted: Accepted, closed: Set[str], beside_others: npt.NDArray[np.bool_]
+) -> tuple[I64, bool]:
     """(where the packed rows stand that no lane reads and that may be read now, whether others of them wait).
 
     A watcher's rows wait until every source of the cluster has reported up to them: the answers of several brokers
-    make one fact. So do those of two writers of one log: an earlier one may yet show that its broker leads.
+    make one fact. So do those of a source `beside_others` of its log: another one may yet tell that the broker leads.
     """
     unled = accepted.lane_start(state.series.data) - accepted.start
     series = np.flatnonzero((unled > 0) | (state.series["lane"][accepted.series] < 0))
     start, size = accepted.start[series], unled[series]
     of = np.repeat(np.arange(len(series)), size)
     rows: I64 = start[of] + np.arange(len(of)) - (np.cumsum(size) - size)[of]
-    waits = state.beside_others()[state.series["source"]]
-    if (watched := state.watched_series()) is not None:
-        waits |= watched
-    if not len(rows) or not waits.any():
+    watched = state.watched_series()
+    if not len(rows) or (watched is None and not beside_others.any()):
         return rows, False
+    waits = beside_others[state.series["source"]]
+    waits = waits if watched is None else waits | watched
     by_cluster = sample_limits(state, state.cluster_low_watermarks(closed), accepted)
     limits = np.array([by_cluster[state.clusters.number(str(name[0]))] for name in state.source_names.all])
     number = accepted.series[series[of]]

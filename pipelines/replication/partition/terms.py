@@ -227,7 +227,7 @@ class Terms(Persisted):
     positions: dict[int, BrokerPosition] = field(default_factory=dict)
     base: CommittedMark = field(default_factory=CommittedMark)
     folded_term: Term | None = None
-    # an offset from which on a broker's log and that of the last folded term's leader differ, None: it took part in it
+    # by broker from where its log may differ from that of the last folded term's leader; None: it took part in that
     since: dict[int, int | None] = field(default_factory=dict)
     pending_hws: list[PendingHw] = field(default_factory=list)
     # when a broker last started again as a follower in the leader epoch that it was in
@@ -413,8 +413,8 @@ class Terms(Persisted):
         return broker_id in term.fetchers or broker_id in term.summary_as_of(as_of, lookup).fetchers
 
     def least_start_since(self, term: Term, as_of: int, lookup: TermLookup) -> LeastStart:
-        """The least start since the log of the leader of `term` and that of the leader before it were one, its own
-        included: below that offset they are equal.
+        """The offset below which the logs of the leader of `term` and of the one before it are equal: the least start
+        of this term and of those that either log went through since both were in one.
 
         Only terms through which either log went count: a leader that took part in none of those between, and is elected
         uncleanly, brings its old log back.
@@ -446,8 +446,8 @@ class Terms(Persisted):
         return _least(starts, complete=complete and were_there)
 
     def _folded_apart(self, one: int, other: int) -> int | None:
-        """An offset from which on the logs of two brokers differ as the last folded term ends, None where none is known
-        but for their own ends."""
+        """An offset from which on the logs of two brokers differ as the last folded term ends; None: they differ by
+        where they end at most, or it is not known."""
         offsets = [self.since[broker] for broker in (one, other) if broker in self.since]
         return next((o for o in offsets if o is not None), None) if len(offsets) == 2 and None in offsets else None
 
@@ -468,8 +468,8 @@ class Terms(Persisted):
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
 
     def lineage_begins_at(self, event: PartitionEvent, grace_us: int) -> int:
-        """When leader epochs began again below, as a broker tells of it: as the leader that it follows resumed an epoch
-        after later ones had begun, which that one need not have heard of."""
+        """When leader epochs began again below, as a broker tells of it; or shortly before, where its leader resumed
+        that epoch after later ones had begun: a leader that was down never heard of these."""
         resumed = self.last_of_epoch(event.leader_epoch or 0)
         if resumed is None or resumed.broker_id != event.leader_id or not 0 <= event.ts - resumed.ts <= grace_us:
             return event.ts

@@ -229,7 +229,7 @@ JOBS = record_layout(
 )
 """A lane to run with its packed rows[start:end]. Low watermarks (of its own source, of all of the cluster, of those
 that reported anything so far) bound what may be decided, `ceiling` which times are believed; gaps[gaps_from:gaps_to]
-are those of its source, and another incarnation of that writes `beside_others`."""
+are those of its source; `beside_others`: another incarnation of that may still write."""
 
 GAPS = record_layout(ts=NULL, unread=0)
 """When telemetry of a broker went missing; `unread`: lines are there, in a shape that was not understood."""

@@ -23,8 +23,8 @@ from pipelines.streaming.tables import KINDS
 log = logging.getLogger("hwmark.run")
 
 _WRITER = "a_later_hwmark_wrote_this_lake"
-"""The version that wrote the record, its first key: versions before 0.2.0 end with the name of the first key unknown to
-them, and say nothing else."""
+"""First key of the record: the version that wrote it. Versions before 0.2.0 fail with the first key that they do not
+know, so that its name is the message."""
 
 
 class StateMismatch(ValueError):
