@@ -332,7 +332,11 @@ def _numbered(row: Row) -> bool:
     """Whether a row is one that a closing row may name."""
     whole = all(row[name] is not None for name in ("source_id", "source_epoch", "source_seq", "seq", "ts", "partition"))
     usable = whole and row["source_id"] != "hwmark/drain" and row["source_seq"] >= 0 and row["source_epoch"] >= 0
-    return usable and row["partition"] >= -1 and abs(row["ts"] / 1000 - BASE_MS) < 10_000_000
+    return usable and row["partition"] >= -1 and _is_timed(row)
+
+
+def _is_timed(row: Row) -> bool:
+    return row["ts"] is not None and abs(row["ts"] / 1000 - BASE_MS) < 10_000_000
 
 
 IDENTITY = "cluster", "source_id", "source_epoch"
@@ -403,9 +407,22 @@ def _newcomers(rows: list[Row]) -> list[int]:
 
 
 def _not_before(rows: list[Row], k: int) -> list[int]:
-    """The rows of its cluster with times not before that of this one."""
+    """The rows of its cluster with times not before that of this one; none of which the clock is wrong."""
     cluster, ts = rows[k]["cluster"], rows[k]["ts"]
-    return [at for at, row in enumerate(rows) if row["cluster"] == cluster and (row["ts"] or 0) >= ts]
+    return [at for at, row in enumerate(rows) if row["cluster"] == cluster and _is_timed(row) and row["ts"] >= ts]
+
+
+def _earlier_than_its_own(rows: list[Row]) -> list[tuple[int, list[int]]]:
+    """The broker-wide rows with times before what their own sources had told already, and the rows that told it."""
+    told: dict[Any, list[int]] = {}
+    found = []
+    for k, row in enumerate(rows):
+        if _is_timed(row):
+            of_source = told.setdefault(tuple(row[name] for name in IDENTITY), [])
+            later = [at for at in of_source if rows[at]["ts"] > row["ts"]]
+            found += [(k, later)] if later and row["partition"] == -1 else []
+            of_source.append(k)
+    return found
 
 
 @dataclass(frozen=True)
@@ -421,7 +438,8 @@ class Arrival:
     def batches_of(self, lake: Lake) -> list[list[Row]]:
         """The rows of each batch; none is later than the grace. Nor is the first of a source later than others of its
         cluster, unless there are `late_newcomers`: nobody waits for a source that is not known, and what it tells may
-        be `late`. Of one source they come in their order, unless `by_row`.
+        be `late`. Of one source they come in their order, unless `by_row`; a row of a time that its source had told to
+        be past comes with those that told it, else it would be late.
         """
         random = Random(self.seed)
         late: dict[Any, float] = {}
@@ -440,6 +458,8 @@ class Arrival:
         ]
         for k in [] if self.late_newcomers else _newcomers(lake.rows):
             arrivals[k] = min(arrivals[at] for at in _not_before(lake.rows, k))
+        for k, earlier in _earlier_than_its_own(lake.rows):
+            arrivals[k] = min([arrivals[k], *(arrivals[at] for at in earlier)])
         lake.put_contradictions_together(arrivals)
         for k, row in enumerate(lake.rows):
             if row.get("closes") is not None:  # whoever reads bronze reads it ahead of all that is behind it

@@ -753,3 +753,10 @@ def test_lines_of_one_moment_that_two_writers_tell_wait_for_each_other():
     log.fetch(3000, 2, 0, 0).lost(3000, "not understood: 7 lines").append(3000, 3)
     again.lost(3000, "not understood: 7 lines").append(3000, 3).fetch(3000, 2, 0, 0)
     assert_read_the_same(first, [*log.rows[1:], *again.rows[1:]])
+
+
+def test_a_setting_of_the_very_moment_at_which_a_term_begins_counts_for_it():
+    """4011288292: all active sources had told that moment, and the `leader` row was read before the setting came."""
+    log, quorum = Source().leader(0, 0, 0, 0, [1, 2, 3]), controller().progress(1000)
+    log.config(0, "clicks", lag_max_ms=1).progress(1000)
+    assert_read_the_same([*log.rows[:1], *quorum.rows], log.rows[1:])

@@ -24,7 +24,7 @@ from pipelines.replication.term.layout import GAPS
 class Watermarks:
     """Times in microseconds. By source number: `of_sources`, its low watermark, and `clock_ceiling`, the largest time
     that is not taken for a wrong clock, and whether it writes `beside_others`. By lane: the last time of which all
-    `of_cluster` has come, and the low watermark `of_active` sources."""
+    `of_cluster` has come, and all `of_active` sources."""
 
     of_sources: I64
     clock_ceiling: I64
@@ -57,7 +57,9 @@ def watermarks(state: State, closed: Set[str]) -> Watermarks:
     known = [state.sources.known.get(name) for name in state.source_names.all]
     ceiling = [NEVER if source is None else state.sources.clock_ceiling(source) for source in known]
     of_sources, clock_ceiling = state.low_watermarks(), np.array(ceiling, dtype=np.int64)
-    active = (NEVER if name in closed else state.sources.active_low_watermark(name) for (name,) in state.clusters.all)
+    active = (  # of the very moment of a low watermark more may follow
+        NEVER if name in closed else state.sources.active_low_watermark(name) - 1 for (name,) in state.clusters.all
+    )
     of_cluster, of_active = (
         np.array([*times] or [-1], dtype=np.int64)[state.lanes["cluster"]]
         for times in (state.cluster_low_watermarks(closed).values(), active)

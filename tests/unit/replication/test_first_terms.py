@@ -37,7 +37,7 @@ def run(rows, cuts, restart):
 @pytest.mark.parametrize("seed", range(12))
 def test_facts_and_health_are_those_of_histories(seed, restart, monkeypatch):
     rows = Cluster(seed, steps=60).rows
-    cuts = [4, *sorted(np.random.default_rng(seed).integers(5, len(rows), 3).tolist())]
+    cuts = [6, *sorted(np.random.default_rng(seed).integers(7, len(rows), 3).tolist())]
     facts, health, columns = run(rows, cuts, restart)
     nothing = lambda state, batch, rare, found: np.zeros(len(rare), dtype=np.bool_)  # noqa: E731
     monkeypatch.setattr(rare_events, "_only_events", nothing)

@@ -59,7 +59,7 @@ def test_a_fetch_that_moves_no_hw_enters_none_of_these_steps(monkeypatch):
 
 def test_a_start_that_waits_for_the_low_watermark_becomes_a_first_term():
     run, source = Run(), Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2])
-    run.batch(source)
+    run.batch(source.progress(1))
     assert (run.state.pending_starts.num_rows, run.state.first_terms.table().num_rows) == (1, 0)
     run.batch(source.progress(20_000))
     assert (run.state.pending_starts.num_rows, run.state.first_terms.table().num_rows) == (0, 1)
