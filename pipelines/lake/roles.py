@@ -103,10 +103,22 @@ def _locked(root: Path, lake: str, role: str) -> Iterator[Held]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise RoleHeld(role, lake, _holder(descriptor)) from None
-        _sign(descriptor)
-        yield Held()
+        if _is_at(path, descriptor):
+            _sign(descriptor)
+            yield Held()
+            return
     finally:
         os.close(descriptor)
+    with _locked(root, lake, role) as held:  # `forget` removed the file before it was locked here
+        yield held
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Whether this is the file that others would lock."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _sign(descriptor: int) -> None:

@@ -40,16 +40,16 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
     The job reads all of bronze first: what would be written anew has been read, and is not read again. `refuse_unknown`
     raises where the lake has no such cluster. Raises RoleHeld, UsageError.
     """
-    with _begun(lake, asked, ROLES, refuse_unknown) as (held, has_run):
+    with _begun(lake, asked, ROLES, refuse_unknown) as (held, has_run, writers):
         yield from _take_out(lake, asked, held, run if has_run else lambda *_: None)
         if asked.before is None:
-            yield from _remove_records(lake, asked.cluster)
+            yield from _remove_records(lake, asked.cluster, writers)
 
 
 def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
     """Makes silver and gold of one cluster anew from its oldest row in bronze, which gets its rows a second time, as
     news for a state that knows nothing of it. A line of words each step; killed, it is called again."""
-    with _begun(lake, Removal(cluster, again=True), ROLES[:1], refuse_unknown) as (held, has_run):
+    with _begun(lake, Removal(cluster, again=True), ROLES[:1], refuse_unknown) as (held, has_run, _):
         if not has_run:
             raise UsageError(f"nothing was made of {cluster} yet: `hwmark run --once`")
         run(None, held)
@@ -64,12 +64,13 @@ def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], Non
 @contextmanager
 def _begun(
     lake: Lake, asked: Removal, roles: Sequence[str], refuse_unknown: Callable[[], None]
-) -> Iterator[tuple[Held, bool]]:
+) -> Iterator[tuple[Held, bool, list[str]]]:
     """Holds the roles, that of the job and these, and has the lake say what is under way until it is done; yields the
-    job's, and whether it has ever run."""
+    job's, whether it has ever run, and the roles of the cluster's writers."""
     with ExitStack() as held_until:
         held = held_until.enter_context(hold(lake.root, ROLE, lake.storage_options))
-        for role in (*roles, *(() if asked.again else _writers(lake, asked.cluster))):
+        writers = [] if asked.again else _writers(lake, asked.cluster)
+        for role in (*roles, *writers):
             held_until.enter_context(hold(lake.root, role, lake.storage_options))
         if require_finished(lake, asked) is None:
             refuse_unknown()
@@ -80,7 +81,7 @@ def _begun(
                 "`hwmark run --once --rebuild`, then call this again"
             )
         write_record(lake, RECORD, asked)
-        yield held, query is not None
+        yield held, query is not None, writers
         lake.files().delete_file(RECORD)
 
 
@@ -124,15 +125,16 @@ def _names(files: FileSystem, folder: str) -> list[str]:
     return [entry.base_name for entry in files.get_file_info(FileSelector(folder, allow_not_found=True))]
 
 
-def _remove_records(lake: Lake, cluster: str) -> Iterator[str]:
-    """Removes what commands keep beside the tables: positions in its logs, the last evaluation of alerts, locks."""
+def _remove_records(lake: Lake, cluster: str, writers: Sequence[str]) -> Iterator[str]:
+    """Removes what commands keep beside the tables: positions in its logs, the last evaluation of alerts, locks of
+    `writers`, which are held here."""
     files, folder = lake.files(), f"_ingest/{path_part(cluster)}"
     remove_cluster(lake, cluster)
     if folder.rpartition("/")[2] in _names(files, "_ingest"):
         files.delete_dir(folder)
     if EVALUATED.rpartition("/")[2] in _names(files, "_alerts"):
         leave_out(lake, cluster)
-    for role in _writers(lake, cluster):
+    for role in writers:
         for kind in ("lock", "lease"):
             if (name := f"{path_part(role, safe=':')}.{kind}") in _names(files, "_locks"):
                 files.delete_file(f"_locks/{name}")

@@ -125,3 +125,16 @@ def test_who_waits_for_a_role_gets_it_once_it_is_free(tmp_path: Path) -> None:
         assert not entered.wait(0.5)
     waiting.join()
     assert entered.is_set()
+
+
+def test_a_lock_file_that_was_removed_before_it_was_locked_makes_no_second_holder(tmp_path, monkeypatch) -> None:
+    lake, lock = str(tmp_path), fcntl.flock
+
+    def lock_after_removal(descriptor: int, how: int) -> None:  # as `forget` removes it
+        monkeypatch.setattr(fcntl, "flock", lock)
+        (tmp_path / "_locks" / "run.lock").unlink()
+        lock(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", lock_after_removal)
+    with hold(lake, "run"), pytest.raises(RoleHeld), hold(lake, "run"):
+        pass
