@@ -138,10 +138,12 @@ def queue_follower_hws(state: State, closed: Set[str]) -> None:
     leader epoch whose leader is not known to have had it: its own telemetry may end before."""
     series, lanes = state.series, state.lanes
     at = np.flatnonzero((series["follower_hw"] > 0) & (series["follower_epoch"] != NULL32) & (series["partition"] >= 0))
+    if not len(at):
+        return
     led = dict[tuple[int, int], int]()
     for partition, epoch, hw in zip(*(lanes[n].tolist() for n in ("partition", "leader_epoch", "hw")), strict=True):
         led[partition, epoch] = max(hw, led.get((partition, epoch), hw))
-    for k in at.tolist() if len(at) else ():
+    for k in at.tolist():
         partition, epoch, hw = (int(series[name][k]) for name in ("partition", "follower_epoch", "follower_hw"))
         if led.get((partition, epoch), -1) >= hw or state.place(partition)[0] not in closed:
             continue
