@@ -13,7 +13,8 @@ from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import StorageOptions, file_system
 from pipelines.lake.lake import Lake
 from pipelines.lake.row_groups import WORTH, row_groups
-from pipelines.lake.table import add_columns, add_files, dataset, require_writable
+from pipelines.lake.table import add_columns, add_files, dataset
+from pipelines.lake.writable import require_writable
 from schemas import replication_events
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTab
             f"bronze of lake {lake} is partitioned by {', '.join(sorted(others))}, and hwmark writes to one that is "
             f"partitioned by {', '.join(replication_events.ARROW.names[:INDEXED])} or not at all: partition it anew"
         )
-    return add_columns(require_writable(table), replication_events.TABLE.with_comments())
+    return add_columns(require_writable(table, ()), replication_events.TABLE.with_comments())
 
 
 def opened(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:

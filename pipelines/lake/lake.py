@@ -13,6 +13,7 @@ from pipelines.lake.data_file import write_file
 from pipelines.lake.delta_log import actions, commit_path
 from pipelines.lake.durable_log import durable
 from pipelines.lake.file_systems import StorageOptions, file_system, write_durably
+from pipelines.lake.writable import require_writable
 from schemas import tables
 from schemas.declaration import Table
 
@@ -74,7 +75,7 @@ class Lake:
 
     def create_with_columns(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
         """The table with all its declared columns and these properties: an earlier version's gets those it lacks."""
-        found = delta.require_writable(self.create(table, properties))
+        found = require_writable(self.create(table, properties))
         delta.add_columns(found, declared(table).with_comments())
         delta.set_properties(found, properties or {})
         return found

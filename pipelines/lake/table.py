@@ -17,6 +17,7 @@ from pipelines.lake.delta_log import AT_ONCE
 from pipelines.lake.durable_log import durable, has_torn_commit, mend, no_hooks, sync_files, sync_new_table
 from pipelines.lake.engines import MARK
 from pipelines.lake.file_systems import StorageOptions, file_system, local_path
+from pipelines.lake.writable import REMOVES, REWRITES, require_writable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,10 +35,6 @@ TRIES = 20
 """So often a compaction is offered to a table that others commit to."""
 ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"
 """The key in a footer under which Arrow keeps its own types, and one that Arrow does not look at."""
-UNWRITABLE = {"deletionVectors", "columnMapping", "rowTracking", "clustering"}
-"""Features of Delta that deltalake cannot write."""
-CHECKED = "delta.constraints."
-"""The beginning of the properties that are CHECK constraints."""
 Versions = Mapping[str, int]
 """By writer (Delta's app id) the version that it has reached with a commit."""
 
@@ -90,25 +87,6 @@ def create(
     )
     sync_new_table(uri)
     return made
-
-
-def require_writable(table: DeltaTable) -> DeltaTable:
-    """The table. Raises UsageError naming what of it deltalake cannot write, or our commits do not ask."""
-    checked = [name for name in table.metadata().configuration if name.startswith(CHECKED)]
-    if checked:
-        name = checked[0].removeprefix(CHECKED)
-        raise UsageError(
-            f"{table.table_uri} has the CHECK constraint {name}, which hwmark does not ask before it writes: drop it "
-            f"(ALTER TABLE ... DROP CONSTRAINT {name}), or have hwmark write into another lake"
-        )
-    mode = table.metadata().configuration.get("delta.columnMapping.mode", "none")
-    there = {*(table.protocol().writer_features or ()), *(() if mode == "none" else ("columnMapping",))}
-    if found := sorted(there & UNWRITABLE):
-        raise UsageError(
-            f"{table.table_uri} has {' and '.join(found)}, which deltalake cannot write: drop it where it was set "
-            f"(ALTER TABLE ... DROP FEATURE {found[0]}), or have hwmark write into another lake"
-        )
-    return table
 
 
 def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
@@ -222,6 +200,7 @@ def add_files(table: DeltaTable, files: Sequence[Written], versions: Versions, m
     CommitFailedError (the library would go on, and leave the files that a compaction has put in their place).
     Raises UsageError where the table is partitioned by what a file has several values of.
     """
+    require_writable(table, REWRITES if mode == "overwrite" else ())
     added = [_added(table, file, data_change=True) for file in files]
     sync_files(table.table_uri, (file.path for file in files))
     with _own_commit_accepted(table, versions, {file.path for file in files}):
@@ -295,6 +274,7 @@ def replace_files(
     from deltalake.transaction import RemoveAction
 
     now_ms, news = time.time_ns() // 1_000_000, mark != COMPACTION
+    require_writable(table, () if not news else REWRITES if written else REMOVES)
     # The library quotes the path of what is removed, as it does that of what is added.
     taken = [RemoveAction(unquote(file.path), news, now_ms, file.size, dict(file.values)) for file in files]
     put = [_added(table, file, data_change=news) for file in written]

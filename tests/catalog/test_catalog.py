@@ -6,10 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
@@ -21,6 +23,8 @@ from pipelines.commands.catalog import contract, yaml
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_events
 from pipelines.lake.lake import KEY, Lake, declared
+from pipelines.lake.removal import remove_rows
+from pipelines.lake.retention import remove_older
 from pipelines.replication import Rules, replay
 from pipelines.setup import jars_dir
 from schemas import MODULES, tables
@@ -89,23 +93,87 @@ def words(name, column):
     return next(c.words for c in tables()[name].columns if c.name == column)
 
 
-@pytest.mark.parametrize("feature", ["deletionVectors", "columnMapping", "rowTracking", "clustering"])
+BRONZE = "replication_events"
+
+
+def table_with(tmp_path, properties=None, column=None, **protocol):
+    """A lake whose bronze has these properties, metadata of its first column, and protocol in a second commit."""
+    lake = Lake(str(tmp_path))
+    lake.create(BRONZE)
+    log = Path(lake.uri(BRONZE)) / "_delta_log"
+    lines = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+    about = next(line for line in lines if "metaData" in line)
+    schema = json.loads(about["metaData"]["schemaString"])
+    schema["fields"][0]["metadata"] |= column or {}
+    about["metaData"] |= {"schemaString": json.dumps(schema)}
+    about["metaData"]["configuration"] |= properties or {}
+    versions = {"minReaderVersion": 1, "minWriterVersion": 2} | protocol
+    (log / f"{1:020}.json").write_text(f"{json.dumps(about)}\n{json.dumps({'protocol': versions})}\n")
+    return lake
+
+
+def ingest_into(lake):
+    append_events(lake.root, read_logs([traces.path("unclean_election")], "main"), app_id="a", version=0)
+
+
+@pytest.mark.parametrize(
+    "feature", ["deletionVectors", "columnMapping", "rowTracking", "clustering", "domainMetadata", "one of 2027"]
+)
 def test_a_table_that_deltalake_cannot_write_is_refused_by_name(tmp_path, feature):
-    lake = Lake(str(tmp_path))
-    lake.create("replication_events")
-    log = Path(lake.uri("replication_events")) / "_delta_log"
     readers = [feature] if feature in ("deletionVectors", "columnMapping") else []
-    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": [feature]}
-    (log / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+    features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": readers, "writerFeatures": [feature]}
     with pytest.raises(UsageError, match=f"has {feature}, which deltalake cannot write"):
-        append_events(lake.root, read_logs([traces.path("unclean_election")], "main"), app_id="a", version=0)
+        ingest_into(table_with(tmp_path, **features))
 
 
-def test_a_table_with_a_constraint_that_our_commits_do_not_ask_is_refused_by_name(tmp_path):
-    lake = Lake(str(tmp_path))
-    lake.create("replication_events").alter.add_constraint({"numbered": "seq >= 0"})
-    with pytest.raises(UsageError, match="has the CHECK constraint numbered, which hwmark does not ask"):
-        append_events(lake.root, read_logs([traces.path("unclean_election")], "main"), app_id="a", version=0)
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        pytest.param(
+            {"properties": {"delta.constraints.numbered": "seq >= 0"}, "minWriterVersion": 3},
+            "the CHECK constraint numbered, which hwmark does not ask",
+            id="a CHECK constraint",
+        ),
+        pytest.param(
+            {"column": {"delta.invariants": '{"expression": {"expression": "cluster != 1"}}'}},
+            "delta.invariants of a column, which hwmark does not ask",
+            id="an invariant",
+        ),
+        pytest.param(
+            {"column": {"delta.generationExpression": "upper(cluster)"}, "minWriterVersion": 4},
+            "delta.generationExpression of a column, which hwmark does not ask",
+            id="a generated column",
+        ),
+        pytest.param({"minWriterVersion": 6}, "identityColumns, which deltalake cannot write", id="writer version 6"),
+    ],
+)
+def test_a_table_with_a_rule_that_our_commits_do_not_ask_is_refused_by_name(tmp_path, made, said):
+    with pytest.raises(UsageError, match=f"has {said}"):
+        ingest_into(table_with(tmp_path, **made))
+
+
+FEED, APPENDED = "delta.enableChangeDataFeed", "delta.appendOnly"
+
+
+@pytest.mark.parametrize(("name", "version"), [(FEED, 4), (APPENDED, 2)])
+def test_where_rows_are_replaced_a_table_that_records_each_change_or_allows_none_is_refused(tmp_path, name, version):
+    lake = table_with(tmp_path, {name: "true"}, minWriterVersion=version)
+    ingest_into(lake)  # which takes nothing away
+    with pytest.raises(UsageError, match=rf"has {name} .*UNSET TBLPROPERTIES \({name}\)"):
+        remove_rows(lake, BRONZE, "main", pc.max(lake.rows(BRONZE).to_table(["ts"])["ts"]).as_py())
+    lake.create("brokers").alter.set_table_properties({name: "true"})
+    with pytest.raises(UsageError, match=f"has {name} "):
+        lake.create_with_columns("brokers")
+
+
+def test_files_as_a_whole_leave_a_change_data_feed_as_it_is_and_no_append_only_table(tmp_path):
+    feed = table_with(tmp_path / "feed", {FEED: "true"}, minWriterVersion=4)
+    ingest_into(feed)
+    assert remove_older(feed, BRONZE, datetime(2100, 1, 1, tzinfo=UTC)) > 0
+    kept = table_with(tmp_path / "kept", {APPENDED: "true"})
+    ingest_into(kept)
+    with pytest.raises(UsageError, match=f"has {APPENDED} "):
+        remove_older(kept, BRONZE, datetime(2100, 1, 1, tzinfo=UTC))
 
 
 def test_yaml_is_what_its_value_is(lake):
