@@ -7,15 +7,16 @@ import tempfile
 from pathlib import Path
 
 
-def cache_dir(name: str) -> Path:
-    """A writable folder of this user on this host."""
-    chosen = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "hwmark" / name
-    try:
-        chosen.mkdir(parents=True, exist_ok=True)
-        if os.access(chosen, os.W_OK):
-            return chosen
-    except OSError:
-        pass
+def cache_dir(name: str, preferred: str | None = None) -> Path:
+    """A writable folder of this user on this host: the preferred one if it is, or can be made, one."""
+    own = Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "hwmark" / name
+    for chosen in (*(Path(folder) for folder in (preferred,) if folder), own):
+        try:
+            chosen.mkdir(parents=True, exist_ok=True)
+            if os.access(chosen, os.W_OK):
+                return chosen
+        except OSError:
+            pass
     chosen = Path(tempfile.gettempdir()) / f"hwmark-{os.getuid()}" / name
     chosen.mkdir(parents=True, exist_ok=True)
     return chosen

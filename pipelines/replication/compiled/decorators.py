@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numba
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, UserProvidedCacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, UserProvidedCacheLocator
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
 import pipelines
@@ -73,10 +76,23 @@ def _module(file: Path) -> str:
 
 
 def kernel_cache() -> Path:
-    """Return the folder of compiled kernels: NUMBA_CACHE_DIR, else the one that a packed environment brings along, else
-    this user's."""
-    packed = _ROOT / "pipelines" / "kernels"
-    return Path(os.environ.get("NUMBA_CACHE_DIR") or (packed if packed.is_dir() else cache_dir("numba")))
+    """Return the folder that compiled kernels are put into: NUMBA_CACHE_DIR if it can be written to, else this
+    user's."""
+    return cache_dir("numba", os.environ.get("NUMBA_CACHE_DIR"))
+
+
+def kernel_caches() -> list[Path]:
+    """Return that folder, then those that are only read: NUMBA_CACHE_DIR as it is, and what an environment or image
+    brings along."""
+    own = kernel_cache()
+    others = Path(os.environ.get("NUMBA_CACHE_DIR") or own), _ROOT / "pipelines" / "kernels"
+    return [own, *(folder for folder in others if folder != own and folder.is_dir())]
+
+
+def target() -> str:
+    """A digest of what compiled code is for: CPU, Python and numba, by which numba finds its own."""
+    parts = (cpu_target.target_context.codegen().magic_tuple(), sys.implementation.cache_tag, numba.__version__)
+    return blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 class _SourceLocator(UserProvidedCacheLocator):  # type: ignore[misc]
@@ -105,10 +121,27 @@ class _KernelFiles(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = (_SourceLocator, *CompileResultCacheImpl._locator_classes)
 
 
+class _FoundFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """A function's files in `kernel_cache()`, and, only to be read, in the others of `kernel_caches()`."""
+
+    def load(self, key: Any) -> Any:
+        found, base = super().load(key), self._index_name.removesuffix(".nbi")
+        for folder in kernel_caches()[1:]:
+            if found is None:
+                path = folder / Path(self._cache_path).name
+                found = IndexDataCacheFile(str(path), base, self._source_stamp).load(key)
+        return found
+
+
 class _KernelCache(FunctionCache):  # type: ignore[misc]
     """numba's cache of one function, in `kernel_cache()`; what other packages compile is kept as numba keeps it."""
 
     _impl_class = _KernelFiles
+
+    def __init__(self, py_func: Callable[..., Any]) -> None:
+        super().__init__(py_func)
+        stamp = self._impl.locator.get_source_stamp()
+        self._cache_file = _FoundFiles(self._cache_path, self._impl.filename_base, stamp)
 
 
 def _with_cache(made: Any) -> Any:

@@ -31,20 +31,23 @@ def load() -> None:
 
 
 def are_compiled() -> bool:
-    """Whether the kernels of these sources are."""
-    return _mark().is_file()
+    """Whether the kernels of these sources are, for this CPU, Python and numba."""
+    return any(mark.is_file() for mark in _marks())
 
 
-def _mark() -> Path:
-    from pipelines.replication.compiled.decorators import digest, kernel_cache, modules
+def _marks() -> list[Path]:
+    """Where that is marked; the first is where it can be."""
+    from pipelines.replication.compiled.decorators import digest, kernel_caches, modules, target
 
-    return kernel_cache() / f"{_ALL}-{digest(*modules())}"
+    return [folder / f"{_ALL}-{digest(*modules())}-{target()}" for folder in kernel_caches()]
 
 
 def compile_first() -> None:
     """Compiles what is missing, and says so: tasks would compile it side by side, and show nothing but no progress."""
     if not are_compiled():
-        log.warning("compiles its kernels, once for this version: a minute or more on two cores, before Spark starts")
+        log.warning(
+            "compiles its kernels, once for this version and CPU: a minute or more on two cores, before Spark starts"
+        )
         with compiling() as process:
             process.wait()
 
@@ -65,7 +68,7 @@ def reconstruct() -> None:
         reconstructor.update(_sample(minute))
     reconstructor.finish()  # what is final passes through kernels of its own
     with suppress(OSError):  # where nothing can be kept, each process compiles for itself
-        _mark().touch()
+        _marks()[0].touch()
 
 
 def _events() -> pa.Table:

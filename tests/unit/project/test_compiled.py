@@ -34,7 +34,7 @@ def ask(root):
     return int(hits)
 
 
-def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
+def test_kernels_move_with_the_project_until_a_source_changes(tmp_path, monkeypatch):
     package = tmp_path / "here" / "pipelines" / "replication"
     for folder in (package / "compiled", package / "term"):
         folder.mkdir(parents=True)
@@ -60,6 +60,10 @@ def test_kernels_move_with_the_project_until_a_source_changes(tmp_path):
     shutil.copytree(tmp_path / "cache" / "hwmark" / "numba", package.parent / "kernels")
     shutil.rmtree(tmp_path / "cache")
     assert ask(tmp_path / "there") == 1, "a packed environment brings its kernels along"
+    packed = sorted(package.parent.joinpath("kernels").rglob("*"))
+    monkeypatch.setenv("NUMBA_CPU_NAME", "generic")
+    assert [ask(tmp_path / "there"), ask(tmp_path / "there")] == [0, 1], "on another CPU this user's are taken"
+    assert sorted(package.parent.joinpath("kernels").rglob("*")) == packed, "they may lie where nobody can write"
 
 
 CALLS = """
