@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipelines.cache import cache_dir
+from pipelines.errors import UsageError
 from pipelines.streaming.signals import ignore
 
 PREFIX, LOCK = "hwmark-spark-", ".lock"
@@ -37,7 +38,14 @@ def folder(conf: Mapping[str, str]) -> Path:
     if _of_process is None or _of_process[0] != os.getpid() or not _of_process[1].is_dir():
         base = Path((_local_dirs(conf) or [tempfile.gettempdir()])[0])
         base.mkdir(parents=True, exist_ok=True)
-        _of_process = os.getpid(), make(base if _may_hold_programs(base) else cache_dir("spark"), PREFIX)
+        places = base, cache_dir("spark")
+        place = next(filter(_may_hold_programs, places), None)
+        if place is None:
+            raise UsageError(
+                f"Spark cannot load its libraries from a place mounted noexec: {places[0]}, {places[1]}; mount one "
+                "with exec, or set SPARK_LOCAL_DIRS"
+            )
+        _of_process = os.getpid(), make(place, PREFIX)
     return _of_process[1]
 
 

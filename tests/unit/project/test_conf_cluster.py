@@ -5,11 +5,14 @@ Neither is installed here. The names are those of the CRD v1beta2 of kubeflow/sp
 """
 
 import ast
+import json
+import re
 import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Literal
@@ -20,7 +23,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipelines.cli import app
-from pipelines.commands.exits import NOT_UNDERSTOOD, ROLE_HELD
+from pipelines.commands.exits import NOT_UNDERSTOOD, ROLE_HELD, WRONG_USAGE
 from pipelines.settings import Settings
 from tests.environments import install
 
@@ -225,9 +228,28 @@ def test_containers_have_commands_of_hwmark_a_read_only_root_and_no_root():
     assert all(one["securityContext"]["readOnlyRootFilesystem"] for one in found)
     variables = [name for one in KUBERNETES if one["kind"] == "ConfigMap" for name in one["data"]]
     assert all(setting(name) is not None for name in variables)
-    text = (CONF / "container/Containerfile").read_text()
-    assert "\nUSER 10001\n" in text
-    assert "HEALTHCHECK" in text
+    assert all(",exec" in where for one in ours.values() for where in one["tmpfs"])  # of RocksDB's library
+
+
+CONTAINERFILE = (CONF / "container/Containerfile").read_text()
+
+
+def test_the_image_has_no_root_a_version_and_only_what_the_build_is_given():
+    assert "\nUSER 10001\n" in CONTAINERFILE
+    version = tomllib.loads((CONF.parent / "pyproject.toml").read_text())["project"]["version"]
+    assert f"\nARG VERSION={version}\n" in CONTAINERFILE
+    copied = {path for line in re.findall(r"^COPY (\w.+) \S+$", CONTAINERFILE, re.MULTILINE) for path in line.split()}
+    given = (CONF.parent / ".dockerignore").read_text().splitlines()
+    assert "*" in given
+    assert {line[1:] for line in given if line.startswith("!")} == copied
+
+
+@pytest.mark.parametrize(("command", "status"), [("run --interval 10s", 0), ("dashboard --host 0.0.0.0", 1)])
+def test_the_health_check_asks_the_page_where_it_is_served(tmp_path, command, status):
+    (tmp_path / "cmdline").write_bytes(f"hwmark {command}".replace(" ", "\0").encode())
+    shell, option, words = json.loads(re.search(r"HEALTHCHECK .*\\\n +CMD (.+)", CONTAINERFILE)[1])
+    words = words.replace("/proc/1", str(tmp_path)).replace("python", sys.executable).replace(":8080", ":1")
+    assert subprocess.run([shell, option, words], capture_output=True).returncode == status
 
 
 @pytest.mark.parametrize("unit", sorted((CONF / "systemd").glob("*.service")), ids=lambda path: path.stem)
@@ -239,6 +261,14 @@ def test_units_start_commands_of_hwmark(unit, tmp_path):
         (tmp_path / unit.name).write_text(unit.read_text().replace(line.split()[0], "ExecStart=/bin/true"))
         done = subprocess.run(["systemd-analyze", "verify", tmp_path / unit.name], capture_output=True, text=True)
         assert unit.name not in done.stderr, done.stderr
+
+
+def test_units_run_as_one_user_and_keep_what_they_compile():
+    wanted = {"User=hwmark", "ProtectSystem=strict", "CacheDirectory=hwmark", "Environment=XDG_CACHE_HOME=%C"}
+    units = {unit.stem: unit.read_text().splitlines() for unit in (CONF / "systemd").glob("*.service")}
+    assert {name: wanted - set(lines) for name, lines in units.items()} == {name: set() for name in units}
+    ended = {name for name, lines in units.items() if f"RestartPreventExitStatus={WRONG_USAGE}" in lines}
+    assert ended == {"hwmark-watch", "hwmark-ingest"}, "the others say so, too, as long as there is no lake"
 
 
 @pytest.mark.nightly

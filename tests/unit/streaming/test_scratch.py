@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.errors import UsageError
 from pipelines.streaming import scratch
 
 ROOT = Path(scratch.__file__).parents[2]
 DRIVER = """
 import sys
 from pathlib import Path
+from pipelines.errors import UsageError
 from pipelines.streaming import scratch
 scratch.remove_at_end(Path(sys.argv[1]))
 print("started", flush=True)
@@ -67,6 +69,15 @@ def test_where_nothing_can_be_run_it_is_in_the_users_cache(tmp_path, noexec, mon
     assert list(noexec.iterdir()) == []
 
 
+def test_where_nothing_can_be_run_anywhere_it_is_refused_by_name(noexec, monkeypatch):
+    """Of the library of RocksDB the JVM said "failed to map segment from shared object", in the first batch."""
+    monkeypatch.setattr(tempfile, "tempdir", str(noexec))
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(noexec))
+    with pytest.raises(UsageError, match=f"mounted noexec: {noexec}, {noexec}/hwmark/spark"):
+        scratch.folder({})
+
+
 def test_a_disk_that_spark_is_given_stays_its_own_also_where_nothing_can_be_run_on_it(noexec, monkeypatch):
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     given = {"spark.local.dir": str(noexec)}
@@ -88,6 +99,7 @@ def test_a_disk_that_spark_is_given_holds_the_folder(tmp_path, monkeypatch):
 OTHER = """
 import sys
 from pathlib import Path
+from pipelines.errors import UsageError
 from pipelines.streaming import scratch
 print(scratch.make(Path(sys.argv[1]), "hwmark-test-"), flush=True)
 sys.stdin.read()
@@ -113,6 +125,7 @@ def test_only_the_folder_of_a_process_that_has_ended_is_removed_whatever_its_num
 KILLED = """
 import os, sys
 from pathlib import Path
+from pipelines.errors import UsageError
 from pipelines.streaming import scratch
 stop = lambda *args: os.kill(os.getpid(), 9)
 setattr(*{"open": (os, "open", stop), "rename": (Path, "rename", stop)}[sys.argv[2]])
