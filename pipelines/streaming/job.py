@@ -23,7 +23,7 @@ from pipelines.streaming.checkpoint.beginning import forget
 from pipelines.streaming.checkpoint.damage import explained, require_readable
 from pipelines.streaming.checkpoint.manifest import resume
 from pipelines.streaming.checkpoint.moved import follow_move
-from pipelines.streaming.checkpoint.query import Query, open_query, recorded
+from pipelines.streaming.checkpoint.query import Query, open_query, record_spark, recorded
 from pipelines.streaming.dataflow import packed_bronze, reconstruct, start
 from pipelines.streaming.follow import Batch, InFlight, JvmEnded, RunFailed, RunSummary, follow, is_cut_off
 from pipelines.streaming.idle import nothing_new
@@ -88,6 +88,7 @@ def run(
         with _session_to_stop() as stop_later:
             spark = _session(place, asked)
             stop_later(spark)
+            query = record_spark(place, query, spark.version)
             if asked.continuous and (told := keeps_sockets(spark.version)):
                 log.warning("%s", told)
             install_handlers()

@@ -95,9 +95,8 @@ def open_query(
     if known and _begun(lake, known):
         _require_its_settings(known, reshard or buckets, source, reshard)
         require_movable(known, reshard or known.buckets, shuffle_partitions)
-        require_no_older_spark(known.spark, _version("pyspark"))
         changed = changed_rules(known, rules)
-        asked = replace(known, rules=asdict(rules), spark=_version("pyspark"), edition=EDITION)
+        asked = replace(known, rules=asdict(rules), edition=EDITION)
         if known.edition != EDITION:
             asked = replace(asked, older={cluster: ts.isoformat() for cluster, ts in presents(lake).items()})
         if asked != known:
@@ -110,10 +109,7 @@ def open_query(
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
     many = reshard or buckets or shuffle_partitions
-    query = Query(
-        uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source,
-        spark=_version("pyspark"), edition=EDITION,
-    )  # fmt: skip
+    query = Query(uuid.uuid4().hex, many, shuffle_partitions, asdict(rules), rebuild, source, edition=EDITION)
     if rebuild:
         mark_rebuild(lake, query.query_id)
     record(lake, query)
@@ -146,13 +142,19 @@ def _require_its_settings(known: Query, buckets: int | None, source: str, reshar
         )
 
 
-def require_no_older_spark(wrote: str, here: str) -> None:
-    """Raise StateMismatch where a later version of Spark (4.2 after 4.1) wrote the checkpoint; "": not known."""
-    if wrote and here and _minor(here) < _minor(wrote):
+def record_spark(lake: Lake, query: Query, here: str) -> Query:
+    """Return the query, recorded as that of Spark `here`, which is that of the JVM: pip's may be another one.
+
+    Raises StateMismatch where a later version (4.2 after 4.1) wrote its checkpoint.
+    """
+    if query.spark and _minor(here) < _minor(query.spark):
         raise StateMismatch(
-            f"Spark {wrote} wrote the checkpoint of this lake, and this is Spark {here}, which may not read it: run "
-            f"Spark {wrote} or later, or start silver anew from bronze with `hwmark run --rebuild`"
+            f"Spark {query.spark} wrote the checkpoint of this lake, and this is Spark {here}, which may not read it: "
+            f"run Spark {query.spark} or later, or start silver anew from bronze with `hwmark run --rebuild`"
         )
+    if query.spark != here:
+        record(lake, query := replace(query, spark=here))
+    return query
 
 
 def _minor(spark: str) -> tuple[int, ...]:

@@ -111,10 +111,19 @@ def test_settings_that_do_not_fit_the_lake_are_wrong_usage(lake, monkeypatch, as
     [
         ("4.1.4", "4.2.1", False), ("4.2.1", "4.3.0", False), ("4.1.4", "4.3.0", False), ("4.2.1", "4.2.0", False),
         ("4.2.1", "4.1.4", True), ("4.3.0", "4.2.1", True), ("4.10.0", "4.9.0", True), ("", "4.1.4", False),
-        ("4.2.1", "", False),
+        ("4.2.1", "4.3.0-SNAPSHOT", False),
     ],
 )  # fmt: skip
-def test_a_checkpoint_of_a_later_spark_is_refused(wrote, here, refused):
-    said = f"Spark {wrote} wrote the checkpoint .*this is Spark {here}.*--rebuild"
+def test_a_checkpoint_of_a_later_spark_is_refused(lake, wrote, here, refused):
+    known, said = begun(lake, spark=wrote), f"Spark {wrote} wrote the checkpoint .*this is Spark {here}.*--rebuild"
     with pytest.raises(StateMismatch, match=said) if refused else nullcontext():
-        query.require_no_older_spark(wrote, here)
+        query.record_spark(lake, known, here)
+    assert recorded(lake).spark == (wrote if refused else here)
+
+
+def test_the_spark_that_wrote_a_checkpoint_stays_until_the_jvm_has_told_its_own(lake, monkeypatch):
+    """It was that of pip: "" where pyspark is not pip's, which stood for "not known" from then on."""
+    begun(lake, spark="4.3.0")
+    monkeypatch.setattr(query, "_begun", lambda *_: True)
+    monkeypatch.setattr(query, "_version", lambda _: "")
+    assert open_query(lake, Rules(), None, 2, "arrow", rebuild=False).spark == "4.3.0"
