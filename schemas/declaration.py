@@ -80,7 +80,7 @@ class Table:
             for c in self.columns
         )
         made = f"(\n{columns}\n)\nUSING DELTA" if location is None else f"USING DELTA\nLOCATION {_text(location)}"
-        name = ".".join([*([database] if database else []), self.path.rpartition("/")[2]])
+        name = ".".join([*([quoted(database)] if database else []), self.path.rpartition("/")[2]])
         return f"CREATE TABLE IF NOT EXISTS {name} {made}\nCOMMENT {_text(self.words)};"
 
     def arrow(self) -> pa.Schema:
@@ -101,6 +101,14 @@ class Table:
 def _sql_type(name: str) -> str:
     """A type in capitals, the names of its fields as they are."""
     return re.sub(r"\w+(?!\w*:)", lambda word: word[0].upper(), name)
+
+
+def quoted(name: str) -> str:
+    """A name of Spark's SQL, with or without a catalog before it."""
+    parts = (
+        part if re.fullmatch(r"[A-Za-z_]\w*", part) else f"`{part.replace('`', '``')}`" for part in name.split(".")
+    )
+    return ".".join(parts)
 
 
 def _text(words: str) -> str:

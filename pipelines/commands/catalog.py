@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _LOGICAL = {"string": "string", "int": "integer", "bigint": "integer", "double": "number", "boolean": "boolean"}
 """Types of ODCS by those of SQL; a map or struct is an object."""
+_SERVERS = {"s3": "s3", "s3a": "s3", "az": "azure", "abfs": "azure", "abfss": "azure"}
+"""Types of ODCS by the scheme of a store."""
 LOSSES = """\
 -- The last verdict on each loss, and the present of its partition.
 {{ config(materialized='table') }}
@@ -88,8 +90,11 @@ def files(lake: Lake, tables: Mapping[str, Table], database: str) -> dict[str, s
 
 def ddl(lake: Lake, tables: Mapping[str, Table], database: str) -> str:
     """Spark SQL that names the tables in a database; they bring their columns, comments and properties along."""
-    statements = [f"CREATE DATABASE IF NOT EXISTS {database};"]
-    return "\n\n".join([*statements, *(table.ddl(lake.uri(table), database) for table in tables.values())])
+    from pipelines.streaming.hadoop import spark_uri
+    from schemas.declaration import quoted
+
+    statements = [f"CREATE DATABASE IF NOT EXISTS {quoted(database)};"]
+    return "\n\n".join([*statements, *(table.ddl(spark_uri(lake.uri(table)), database) for table in tables.values())])
 
 
 def contract(lake: Lake, tables: Mapping[str, Table]) -> dict[str, Any]:
@@ -97,7 +102,8 @@ def contract(lake: Lake, tables: Mapping[str, Table]) -> dict[str, Any]:
     from importlib.metadata import version
 
     kind, is_remote, _ = lake.root.partition("://")
-    place = {"type": kind, "location": lake.root} if is_remote else {"type": "local", "path": f"{lake.root}/{{model}}"}
+    place = {"type": _SERVERS.get(kind, "custom") if is_remote else "local", "format": "delta"}
+    folder, layers = "location" if is_remote else "path", dict.fromkeys(t.path.split("/")[0] for t in tables.values())
     return {
         "apiVersion": "v3.1.0",
         "kind": "DataContract",
@@ -110,7 +116,7 @@ def contract(lake: Lake, tables: Mapping[str, Table]) -> dict[str, Any]:
             "usage": "Delta with reader version 1; silver and gold/partition_changes may be followed as streams",
             "limitations": "Null is not known, never zero; of hw_regressions the highest revision counts",
         },
-        "servers": [{"server": "lake", "format": "delta", **place}],
+        "servers": [{"server": name, **place, folder: f"{lake.root}/{name}/{{model}}"} for name in layers],
         "schema": [
             {
                 "name": name,

@@ -83,8 +83,9 @@ def _named(chosen: Mapping[str, Table], lake: str) -> Iterator[str]:
     """Statements for the tables that a lake has; a local one by its absolute path, as a catalog has its own folder."""
     from pipelines.lake.file_systems import local_path
     from pipelines.lake.lake import Lake
+    from pipelines.streaming.hadoop import spark_uri
 
     settings = settings_of_existing_lake(None, lake={"path": lake})
     folder = local_path(lake)
     place = Lake(lake if folder is None else str(folder.absolute()), settings.lake.storage_options)
-    yield from (f"{table.ddl(place.uri(table))}\n" for table in chosen.values() if place.has_table(table))
+    yield from (f"{table.ddl(spark_uri(place.uri(table)))}\n" for table in chosen.values() if place.has_table(table))

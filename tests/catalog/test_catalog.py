@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
 from pipelines.cli import app
-from pipelines.commands.catalog import contract, yaml
+from pipelines.commands.catalog import contract, ddl, yaml
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_events
 from pipelines.lake.lake import KEY, Lake, declared
@@ -194,6 +194,26 @@ def test_the_ddl_names_each_table_of_the_lake(lake, tmp_path):
     assert (tmp_path / "out/tables.sql").read_text() == printed.rstrip("\n")
 
 
+def test_names_and_addresses_are_those_that_spark_takes(tmp_path):
+    lake = Lake("s3://b/lake")
+    made = {name: tables()[name] for name in ("brokers", "partition_hw")}
+    for database, name in {
+        "kafka-telemetry": "`kafka-telemetry`",
+        "main.hwmark": "main.hwmark",
+        "a`b.2026": "`a``b`.`2026`",
+    }.items():
+        printed = ddl(lake, made, database)
+        assert printed.startswith(f"CREATE DATABASE IF NOT EXISTS {name};\n")
+        assert f"{name}.brokers USING DELTA\nLOCATION 's3a://b/lake/gold/brokers'" in printed
+
+
+@pytest.mark.parametrize(("root", "kind"), [("s3://b/l", "s3"), ("abfss://c@a/l", "azure"), ("gs://b/l", "custom")])
+def test_a_server_of_the_contract_has_the_tables_of_one_layer(root, kind):
+    made = contract(Lake(root), {name: tables()[name] for name in ("brokers", "partition_hw")})
+    place = [(one["server"], one["type"], one["location"]) for one in made["servers"]]
+    assert place == [("gold", kind, f"{root}/gold/{{model}}"), ("silver", kind, f"{root}/silver/{{model}}")]
+
+
 METASTORE = """
 import sys
 from glob import glob
@@ -229,11 +249,12 @@ def test_spark_registers_them_in_hives_metastore(lake, tmp_path):
 @pytest.mark.nightly
 def test_datacontract_cli_takes_the_contract(lake, tmp_path):
     catalog(lake, "--out", tmp_path)
+    (tmp_path / "s3.odcs.yaml").write_text(yaml(contract(Lake("s3://b/lake"), tables())))
     bin = install(tmp_path / "venv", "datacontract-cli>=1.2")
-    done = subprocess.run(
-        [bin / "datacontract", "lint", tmp_path / "contract.odcs.yaml"], capture_output=True, text=True, timeout=300
-    )
-    assert (done.returncode, "is valid" in done.stdout) == (0, True), done.stdout
+    for file in ("contract.odcs.yaml", "s3.odcs.yaml"):
+        words = [bin / "datacontract", "lint", tmp_path / file]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, "is valid" in done.stdout) == (0, True), done.stdout
 
 
 @pytest.mark.nightly
