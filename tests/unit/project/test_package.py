@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ("pipelines", "schemas", "generators")
@@ -90,3 +92,11 @@ def test_processes_that_the_command_starts_find_them_first_too(tmp_path, foreign
     script.write_text(STARTS)
     status, said = run(str(script), path=[foreign, ROOT], cwd=tmp_path)
     assert (status, said.strip()) == (0, str(ROOT / "pipelines" / "__init__.py"))
+
+
+def test_no_build_after_a_release_has_its_name():
+    built = Version(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
+    _, news, last, *_ = (ROOT / "CHANGELOG.md").read_text().split("\n## [")
+    released = Version(last.partition("]")[0])
+    assert built > released if "\n- " in news else built == released
+    assert built.is_devrelease == ("\n- " in news)
