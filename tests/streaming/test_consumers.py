@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 from generators.brokerlogs.ingest import read_logs
 from generators.recordings import traces
-from pipelines.commands.forget.command import forget
+from pipelines.commands.forget.command import forget, rebuild
 from pipelines.commands.maintain.command import maintain
 from pipelines.lake.bronze import append_events
 from pipelines.lake.lake import Lake
@@ -93,21 +93,23 @@ def test_a_stream_goes_on_through_upkeep_and_fails_by_name_at_a_rebuild(spark, t
 
 
 @pytest.mark.spark
-def test_a_stream_fails_by_name_when_a_cluster_is_forgotten(spark, tmp_path):
+def test_a_stream_fails_by_name_when_a_cluster_is_made_anew_or_forgotten(spark, tmp_path):
     lake = Lake(str(tmp_path / "lake"))
     for version, cluster in enumerate(("main", "other")):
         events = read_logs([traces.path("unclean_election")], cluster)
         append_events(lake.root, events, app_id="test", version=version)
         job.run(lake.root, Rules(), RunOptions(buckets=2))
-    stream = Consumer(spark, lake, "partition_hw", tmp_path, True)
-    assert stream.takes() == len(lake.rows("partition_hw").to_table())
 
     def run(cluster, held):
         job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
 
-    list(forget(lake, Removal("other"), run, lambda: None))
-    assert "DELTA" in (words := stream.takes()), words
-    assert guide_quotes(words)
+    for number, (change, asked) in enumerate(((rebuild, "other"), (forget, Removal("other")))):
+        (tmp_path / f"{number}").mkdir()
+        stream = Consumer(spark, lake, "partition_hw", tmp_path / f"{number}", True)
+        assert stream.takes() == len(lake.rows("partition_hw").to_table())
+        list(change(lake, asked, run, lambda: None))
+        assert "DELTA" in (words := stream.takes()), words
+        assert guide_quotes(words)
 
 
 def guide_quotes(words):

@@ -227,6 +227,7 @@ def test_one_cluster_is_made_anew_from_bronze(lake, killed_after):
     assert {name: lake.open(name).metadata().id for name in names} == ids
 
 
+@pytest.mark.spark
 def test_the_lock_of_a_reader_that_began_meanwhile_stays(lake):
     """It was removed while it was held: a second reader of the same log could begin."""
     steps, role = forgotten(lake), f"ingest:{GONE}/a-new-log"

@@ -210,6 +210,7 @@ class _Files:
     def __init__(self, lake: Lake, kind: str) -> None:
         self._lake, self._kind, self.table = lake, kind, lake.open(kind)
         found = pa.table(self.table.get_add_actions(flatten=True))
+        found = found.filter(pc.fill_null(pc.not_equal(found["num_records"], 0), True))  # it would have no bounds
         self._files = list(map(Replaced, found["path"].to_pylist(), found["size_bytes"].to_pylist()))
         self._first, self._last = _bound(found, "min.minute", -EVER), _bound(found, "max.minute", EVER)
 
