@@ -12,6 +12,8 @@ from pipelines.verdict.words import brokers as named
 Brokers = frozenset[int]
 NOBODY: Brokers = frozenset()
 NO_LEADER = -1
+ANY_NUMBER = 1 << 15
+"""Replicas of a partition of which nobody named all: no min.insync.replicas is more."""
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,14 @@ class PartitionFacts:
     @property
     def least_min_isr(self) -> int:
         """The effective min ISR (Kafka: at most the number of replicas), or the least that it can be."""
-        return 1 if self.min_isr is None else min(self.min_isr, self._most)
+        known = self.replicas if self.replicas is not None else self.isr
+        return 1 if self.min_isr is None else min(self.min_isr, max(1, len(known or NOBODY)))
 
     @property
     def most_min_isr(self) -> int:
         """The effective min ISR, or the most that it can be."""
-        return self._most if self.min_isr is None else min(self.min_isr, self._most)
-
-    @property
-    def _most(self) -> int:
-        known = self.replicas if self.replicas is not None else self.isr
-        return max(1, len(known or NOBODY))
+        most = ANY_NUMBER if self.replicas is None else max(1, len(self.replicas))
+        return most if self.min_isr is None else min(self.min_isr, most)
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFa
         blind, why = True, f"its leader, broker {leader}, is down or stopping, and its successor has not told its ISR"
     return PartitionFacts(
         row["topic"], row["partition"],
-        replicas=None if row["ar"] is None else frozenset(row["ar"]),
+        replicas=None if row["ar"] is None or row.get("ar_told") is False else frozenset(row["ar"]),
         isr=isr, leader=leader, min_isr=row.get("min_isr"),
         behind=behind, unsure=(isr or NOBODY) & doubted | ((isr or NOBODY) - {leader} if blind else NOBODY),
         unsure_why=f"{why}; {ASK}" if why else "",

@@ -94,7 +94,7 @@ def effect_on(facts: PartitionFacts, stopped: Brokers) -> PartitionEffect | None
     """What becomes of a partition as these brokers stop; None where they host no replica of it."""
     hosts = facts.replicas if facts.replicas is not None else facts.isr
     touched = (hosts or NOBODY) & stopped
-    if facts.replicas is None and not touched:
+    if facts.replicas is None and not touched and _effect(facts, stopped)[0] is not Effect.KEEPS:
         return PartitionEffect(facts, Effect.NOT_KNOWN, "which brokers host it is not known", None, no_leader=False)
     if not touched:
         return None

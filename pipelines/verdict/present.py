@@ -174,7 +174,8 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
     if silent:
         said.append(_before(_unanswered(_leaders(silent), record, judged), silent, record))
     if unsaid := _sum(group for group in groups if not group.brokers):
-        said.append(f"who leads {_of(unsaid, record)}, or is in sync, was never reported")
+        of = _of(unsaid, record)
+        said.append(f"who leads {of}, is in sync, or is missing, was never told: lay controller.log beside")
     return "; ".join(said)
 
 

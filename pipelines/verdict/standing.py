@@ -30,8 +30,8 @@ _WHO = {
     Condition.OUT_OF_SYNC: "out_of_sync",
 }
 _ONE_OF = f"condition = '{Condition.HELD_BACK.name}' AND {ONE_OF}"
-_UNSAID = "leader_id IS NULL OR (NOT coalesce(offline, false) AND under_replicated IS NULL)"
-"""Who leads, or who is in sync, was never reported."""
+_UNSAID = f"leader_id IS NULL OR (condition = '{Condition.IN_SYNC.name}' AND under_replicated IS NULL)"
+"""Who leads, who is in sync, or whether a replica is missing, was never reported."""
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,8 @@ class Partition:
             del self.committed[kept:]
         unclean = self.recovering or None
         hw = self.replicas[b].hw
-        self._print(b, "leader", True, leo=len(log), hw=hw, min_isr=None, unclean=unclean, **self._registration())
+        starts = self._registration() | {"replicas": None}  # which only controllers name
+        self._print(b, "leader", True, leo=len(log), hw=hw, min_isr=None, unclean=unclean, **starts)
 
     def _follow(self, b: int) -> None:
         """A broker begins to follow: it cuts its log where that and its leader's part, as leader epochs show it."""

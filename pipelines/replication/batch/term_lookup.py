@@ -101,7 +101,7 @@ class StateTermLookup:
         ids, leos, since = (replicas[name][slots] for name in ("id", "leo", "first_fetch"))
         fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane]) & (since <= as_of)
         by_leader = int(lanes["reported_min_isr"][lane])
-        told = self.min_isr_told(None if by_leader == NULL32 else by_leader, as_of)
+        told = self.min_isr_told(None if by_leader == NULL32 else by_leader, as_of) and not lanes["few_assigned"][lane]
         return TermSummary(
             fetchers=frozenset(ids[fetched].tolist()),
             level=max(int(lanes["level"][lane]), int(lanes["level_before"][lane])),

@@ -54,7 +54,9 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
     out_of_sync, slowest, lag, behind = _replica_masks(state, lane, now)
     with_isr = led & (of_lane("isr_known", 0) == 1)
     by_history = _members_by_history(state, np.flatnonzero(~with_isr))
-    by_history |= _members_as_named(state, np.flatnonzero(with_isr), isr, assigned, place)
+    told = of_lane("assigned_told", 0) == 1
+    by_history |= _members_as_named(state, np.flatnonzero(with_isr & ~told), isr, assigned, place)
+    told[[k for k, (_, replicas, *_) in by_history.items() if replicas is not None]] = True
     unled = {partition: found for partition, found in by_history.items() if not led[partition]}
     under_min_isr = np.where(with_isr, of_lane("frozen", 0) == 1, offline)
     min_isr = of_lane("min_isr", NULL32)
@@ -76,7 +78,7 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "out_of_sync": _unless(unanswered(state, lane), _lists(state, out_of_sync, place, unled, 3)),
         "behind": _unless(untold(state, lane), _lists(state, behind, place, unled, 3)),
         "holding_replicas": _lists(state, np.where(waits, slowest, 0), place, unled, 3),
-        "under_replicated": _under_replicated(isr_size < assigned_size, by_history),
+        "under_replicated": _under_replicated(isr_size < assigned_size, told, by_history),
         "under_min_isr": pa.array(under_min_isr, mask=~with_isr & ~offline),
         "offline": pa.array(offline, mask=leader == NULL32),
         "lag_records": pa.array(lag, mask=~led | (assigned == 0) | (lag == NEVER)),
@@ -86,8 +88,9 @@ def health(state: State, low_watermarks: Any) -> pa.Table:
         "last_event_ts": times(_last_event_ts(state)),
         "level": ints(of_lane("level", NULL32, known)),
         "min_isr": ints(np.where(of_lane("min_isr_told", 0) == 1, min_isr, NULL32)),
-        "one_failure_away": word_column(risks(isr_sizes, assigned_sizes, min_isr, offline), RISKS),
+        "one_failure_away": word_column(risks(isr_sizes, assigned_sizes, min_isr, offline, told), RISKS),
         "assignments": _assignments(state, count),
+        "ar_told": pa.array(told),
     }  # fmt: skip
     schema = partition_health.ARROW
     return pa.table([made[f.name].cast(f.type) for f in schema], schema=schema)
@@ -210,14 +213,12 @@ def _sizes(isr: Any, assigned: Any, by_history: Mapping[int, Members]) -> tuple[
     return sizes
 
 
-def _under_replicated(by_lane: Any, by_history: Mapping[int, Members]) -> pa.Array:
-    """Whether fewer replicas are in sync than assigned; null where that is not known."""
-    if not by_history:
-        return pa.array(by_lane)
-    values = by_lane.tolist()
-    for partition, (isr, assigned, *_) in by_history.items():
-        values[partition] = None if isr is None or assigned is None else len(isr) < len(assigned)
-    return pa.array(values, pa.bool_())
+def _under_replicated(by_lane: Any, told: Any, by_history: Mapping[int, Members]) -> pa.Array:
+    """Whether fewer replicas are in sync than assigned; null where that is not known, as where not all are `told`."""
+    values, known = by_lane.copy(), by_lane | told
+    for partition, (isr, assigned, osr, _) in by_history.items():
+        known[partition], values[partition] = isr is not None and assigned is not None, bool(osr)
+    return pa.array(values, pa.bool_(), mask=~known)
 
 
 def _members_by_history(state: State, partitions: Any) -> dict[int, Members]:
@@ -233,10 +234,10 @@ def _members_by_history(state: State, partitions: Any) -> dict[int, Members]:
 
 
 def _members_as_named(state: State, partitions: Any, isr: Any, assigned: Any, lanes: Any) -> dict[int, Members]:
-    """The members of partitions of which a row named more replicas than their lanes know: of a log that begins inside a
-    term a lane knows those that it saw in the ISR."""
+    """The members of partitions of which some row named all replicas that their lanes know, and maybe more: of a log
+    that begins inside a term a lane knows those that it saw in the ISR."""
     bounds, replicas = state.assignments.as_of(partitions, np.full(len(partitions), NEVER))
-    more = np.flatnonzero(np.diff(bounds) > np.bitwise_count(assigned[partitions].astype(np.int64)))
+    more = np.flatnonzero(np.diff(bounds) >= np.maximum(np.bitwise_count(assigned[partitions].astype(np.int64)), 1))
     which, found = partitions[more], dict[int, Members]()
     at = lanes[which].astype(np.int64)
     isrs, seen = (members(state, masks[which].astype(np.int64), at).to_pylist() for masks in (isr, assigned))

@@ -179,7 +179,7 @@ def _write_lane(one: Present, limit: Record, lanes: RecordArray, replicas: Recor
     lane.home, lane.frozen, lane.leader_epoch, lane.topic_id = of.source, of.frozen, of.epoch, of.topic_id
     lane.term_start, lane.hw, lane.last_ts, lane.stalled_since = of.began, of.hw, of.seen, of.stalled_since
     lane.isr, lane.isr_known = 0 if of.isr == NULL else of.isr, int(of.isr != NULL)
-    lane.assigned = 0 if of.assigned == NULL else of.assigned
+    lane.assigned, lane.assigned_told = 0 if of.assigned == NULL else of.assigned, int(of.assigned != NULL)
     lane.assigned_count = 0
     lane.min_isr, lane.min_isr_told = of.min_isr, of.min_isr_told
     leader = find_member(one, of.leader)

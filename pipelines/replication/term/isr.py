@@ -24,6 +24,8 @@ def update_under_min_isr(term: Term, now: int) -> None:
     lane, strict = term.lane, term.settings.strict_min_isr == 1
     size, replicas = popcount(lane.isr), max(lane.assigned_count, 1)
     under = 1 if lane.isr_known == 1 and is_under_min_isr(size, lane.min_isr, replicas) else 0
+    if strict and not under and lane.isr_known == 1 and lane.assigned_told == 0 and size < lane.min_isr:
+        lane.few_assigned = 1
     if under == lane.frozen:
         return
     lane.frozen = under
@@ -148,7 +150,7 @@ def assign(term: Term, assigned: int, isr: int, now: int) -> None:
             update_sync_state(term, slot, now)
         elif replica.leo < 0 and not lacks_fetches(lane):
             put_sync(term, slot, now, OUT_OF_SYNC)
-    lane.assigned = assigned
+    lane.assigned, lane.assigned_told = assigned, 1
     renew_deadline(term)
 
 

@@ -83,6 +83,8 @@ LANES = record_layout(
     level_before=0,
     told_by=-1,
     told_ts=NULL,
+    assigned_told=0,
+    few_assigned=0,
 )
 """`min_isr_told`: the topic's own setting was reported, or is a rule; `version`: the rules of the version that its
 broker had reported when the term began (bits as in kafka_versions, and above them replica.lag.max.messages + 1), 0
@@ -98,7 +100,9 @@ killed; `reported`: the largest HW that the broker reported in this term and tha
 by a chain that begins at `witnessed_from`;
 `last_unmatched`: the last one above what was computed, `chain_from`: the first of its chain; `level_before`: the level
 of a term before lines of its leader were not understood, from which on `level` is 0; `told_by`, `told_ts`: the series
-and the time of the last report, or start, that is not below `agreed`."""
+and the time of the last report, or start, that is not below `agreed`; `assigned_told`: a row named all replicas that
+are assigned; `few_assigned`: none did, and the HW went on in an ISR below min ISR, which counts only where no more
+replicas are assigned."""
 
 
 REPLICAS = record_layout(

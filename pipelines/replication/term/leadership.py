@@ -41,7 +41,7 @@ def end_term(term: Term, now: int) -> None:
     row.leader_leo = lane.leader_leo
     row.fetchers = fetchers
     row.reported = lane.reported
-    row.min_isr_told = lane.min_isr_told
+    row.min_isr_told = lane.min_isr_told & ~lane.few_assigned
     row.epoch = lane.leader_epoch
     row.level = max(lane.level, lane.level_before)
     lane.frozen = 0
@@ -64,7 +64,7 @@ def _begin(lane: Record, hw: int, leo: int) -> None:
     lane.cut_off = lane.cut_off_ts = lane.cut_off_until = NULL
     lane.reported = lane.witnessed = lane.witnessed_ts = lane.witnessed_from = NULL
     lane.last_unmatched = lane.chain_from = NULL
-    lane.level_before = 0
+    lane.level_before = lane.few_assigned = 0
 
 
 @kernel
@@ -90,7 +90,7 @@ def start_term(
     lane.append_ts = NULL
     lane.stalled_since = now if columns.hw[rare] < columns.leo[rare] else NULL
     lane.reported_min_isr = columns.min_isr[rare]
-    lane.assigned = assigned | (1 << own_slot(term))
+    lane.assigned, lane.assigned_told = assigned | (1 << own_slot(term)), 1 if assigned else 0
     settle_config(lane, term.settings, timeline, now, True, True)
     if columns.lag_max_ms[rare] != NULL32:
         lane.lag_max = columns.lag_max_ms[rare] * MS

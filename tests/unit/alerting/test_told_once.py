@@ -323,7 +323,7 @@ def test_what_is_untold_of_one_cluster_is_told_though_another_was_forgotten(lake
     assert evaluate(lake, now=at(100)) == []
     put(lake, partition_hw, freeze(200), freeze(5000, "thaw"))
     health(lake, 6000)
-    assert list(_remove_records(Lake(lake), "old"))
+    assert list(_remove_records(Lake(lake), "old", ()))
     assert told(evaluate(lake, now=at(6000))) == [("under_min_isr", "resolved")]
     assert [row[:2] for row in stored(lake)] == [("under_min_isr", "firing"), ("under_min_isr", "resolved")]
 

@@ -136,8 +136,20 @@ def test_what_is_not_known_is_no_yes(unknown, why):
 
 
 def test_a_partition_whose_replicas_are_not_known_may_be_hosted():
-    found = effect_on(replace(ORDERS, replicas=None), brokers(4))
+    found = effect_on(replace(ORDERS, replicas=None, isr=None), brokers(4))
     assert (found.effect, found.why) == (Effect.NOT_KNOWN, "which brokers host it is not known")
+
+
+def test_a_broker_out_of_an_isr_that_keeps_min_isr_may_stop_though_replicas_are_not_known():
+    assert effect_on(replace(ORDERS, replicas=None), brokers(4)) is None
+
+
+def test_nothing_stops_anyway_where_more_replicas_may_be_assigned_than_are_known():
+    """Of an ISR of two, both of which stop, a third may be left, out of sync."""
+    facts = replace(ORDERS, replicas=None, isr=brokers(1, 2), min_isr=1)
+    assert of(facts, 1, 2)[0] is Effect.BREAKS
+    assert of(replace(facts, min_isr=2), 1)[0] is Effect.BREAKS
+    assert of(replace(facts, min_isr=3), 4)[0] is Effect.NOT_KNOWN
 
 
 def test_what_breaks_however_the_unknown_turns_out_breaks():

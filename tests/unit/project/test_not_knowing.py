@@ -120,6 +120,15 @@ def isr_never_reported(lake):
     )
 
 
+def replicas_never_named(lake):
+    """By brokers' logs alone: of one partition a replica left the ISR, which is known of that one alone; the HW of
+    another stands still, whoever else is assigned."""
+    unnamed = {"ar_told": False, "under_replicated": None}
+    left = unnamed | {"osr": [3], "isr": [1, 2], "under_replicated": True}
+    held = unnamed | {"stalled_ms": 20_000, "holding_replicas": [2]}
+    live(lake, health("orders", 0, **unnamed), health("orders", 1, **left), health("orders", 2, **held))
+
+
 def nothing_told(lake):
     """All sources are silent, and of no partition but one was it told who leads it, or who is in sync."""
     untold = health("orders", 1, isr=None, under_replicated=None), health("orders", 2, leader_id=None)
@@ -224,8 +233,18 @@ CASES = {
         ("all in sync",),
     ),
     "an ISR that was never reported": Case(
-        isr_never_reported, ["prod: UNKNOWN: who leads 2 of 3 partitions, or is in sync, was never reported"],
+        isr_never_reported,
+        ["prod: UNKNOWN: who leads 2 of 3 partitions, is in sync, or is missing, was never told: "
+         "lay controller.log beside"],
         ("all in sync", "OK: "),
+    ),
+    "replicas that nobody named": Case(
+        replicas_never_named,
+        ["prod: AT RISK: broker 3 out of the ISR: 1 of 3 partitions has a replica less to count on",
+         "prod: HELD BACK: broker 2 holds back 1 of 3 partitions, the longest for 20 s",
+         "prod: UNKNOWN: who leads 1 of 3 partitions, is in sync, or is missing, was never told: "
+         "lay controller.log beside"],
+        ("all in sync", "OK: ", "every replica"),
     ),
     "what nobody told before all fell silent": Case(
         nothing_told,

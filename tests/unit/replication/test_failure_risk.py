@@ -30,8 +30,22 @@ from tests.unit.replication.bronze import Source, controller, table
 )
 def test_one_failure_away(isr, assigned, min_isr, offline, expected):
     """Of an ISR of one the others are behind; min.insync.replicas counts as at most the assigned replicas."""
-    (found,) = risks(*(np.array([value]) for value in (isr, assigned, min_isr, offline)))
-    assert (None if found == NOT_KNOWN else RISKS[found]) == expected
+    assert risk(isr, assigned, min_isr, offline, True) == expected
+
+
+def risk(*known):
+    (found,) = risks(*(np.array([value]) for value in known))
+    return None if found == NOT_KNOWN else RISKS[found]
+
+
+@pytest.mark.parametrize("min_isr", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("isr", "assigned"), [(isr, assigned) for assigned in (1, 2, 3) for isr in range(1, assigned + 1)]
+)
+def test_a_failure_does_where_more_may_be_assigned_what_it_does_of_any_number(isr, assigned, min_isr):
+    of_any = {risk(isr, replicas, min_isr, False, True) for replicas in range(assigned, 6)}
+    expected = of_any.pop() if len(of_any) == 1 else None
+    assert risk(isr, assigned, min_isr, False, False) == expected
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,23 @@ def test_a_computed_hw_that_a_leader_which_prints_every_hw_never_reported_is_at_
     ]
 
 
+@pytest.mark.parametrize(
+    ("replicas", "min_isr", "expected"),
+    [
+        (None, 2, []),
+        (None, 1, [("unclean_loss", "critical", 50, 100)]),
+        ([1], 2, [("unclean_loss", "critical", 50, 100)]),
+        ([1, 2], 2, []),
+    ],
+)
+def test_a_hw_that_rose_below_min_isr_as_no_more_replicas_were_named_is_at_most(replicas, min_isr, expected):
+    """Brokers' logs name those in the ISR. Where one more is assigned, the HW stands still at 50."""
+    a, b = broker(1, 1), broker(2, 1)
+    a.leader(0, 0, 100, 50, [1], replicas=replicas, min_isr=min_isr).progress(9000)
+    b.leader(10_000, 1, 50, 50, [2], partition_epoch=1, replicas=replicas and [1, 2], unclean=True)
+    assert losses(a.progress(90_000), b.progress(90_000)) == expected
+
+
 def present(a, **rules):
     r = Reconstructor(Rules(lag_max_ms=30_000, **rules))
     r.update(table(a))

@@ -216,7 +216,7 @@ PRESENT = {
     ),
     "an unknown leader": (
         [group(Condition.IN_SYNC, [], 2, unknown=True)],
-        ["UNKNOWN: who leads 2 of 10 partitions, or is in sync, was never reported"],
+        ["UNKNOWN: who leads 2 of 10 partitions, is in sync, or is missing, was never told: lay controller.log beside"],
     ),
 }  # fmt: skip
 
