@@ -386,15 +386,16 @@ class Terms(Persisted):
         position, broker = self.positions.get(event.broker_id), event.broker_id
         if position is None:
             return None
+        epoch = position.epoch
         if position.led:  # its own start as a follower may be missing, in terms that are over
             known = [t for t in self.terms if t.ts <= event.ts]
             over = [t for t in known[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
             there = (t for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
-            return max((t.key for t in there), default=position.last_term)
-        of_epoch = self.begun_in_epoch(position.epoch, event.ts)
-        grew = position.leo is not None and event.leo is not None and event.leo > position.leo
+            epoch = max((t.epoch for t in there), default=-1)
+        of_epoch = self.begun_in_epoch(epoch, event.ts)
+        grew = not position.led and position.leo is not None and event.leo is not None and event.leo > position.leo
         term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
-        if term is None and of_epoch and (grew or broker in joined(position.epoch)):
+        if term is None and of_epoch and (grew or broker in joined(epoch)):
             term = of_epoch[0]
         if term is None:
             return position.last_term

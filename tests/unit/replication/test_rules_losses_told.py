@@ -409,3 +409,20 @@ def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(
     b[0].leader(41_010, 3, 300, 300, [1], partition_epoch=3, unclean=True).progress(90_000)
     b[1].follower(41_020, 3, leo, min(300, leo), 1).truncate(41_030, 100).progress(90_000)
     assert losses(*b, q.progress(90_000)) == [("committed_loss", "critical", 100, 300)]
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_a_stored_hw_of_a_former_leader_that_joined_proves_no_loss_after_a_resumption_of_the_epoch(level):
+    """2 joined before 1 came back with 200 in its epoch: 300 may be of before that, and [200, 300) was lost there."""
+    (a, b, c), q = (broker(k, level) for k in (1, 2, 3)), controller()
+    q.config(-10, topic="clicks", min_isr=1)
+    b.leader(0, 0, 0, 0, [1, 2, 3])
+    for one in (a, c):
+        one.follower(1, 0, 0, 0, of=2)
+    a.leader(10_000, 1, 100, 100, [1, 3]).isr(15_000, [1, 2, 3], 2, leader_epoch=1)
+    c.follower(10_001, 1, 100, 100, of=1)
+    a.leader(30_000, 1, 200, 200, [1, 2, 3], partition_epoch=2)
+    c.leader(50_000, 2, 200, 200, [1, 2, 3], partition_epoch=3)
+    a.follower(50_001, 2, 200, 200, of=3)
+    b.follower(50_002, 2, 300, 300, of=3)
+    assert losses(*(source.progress(200_000) for source in (a, b, c, q))) == []
