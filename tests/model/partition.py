@@ -31,13 +31,15 @@ class Happening(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """Committed records that a new leader, or one that came back, does not have: offsets of the log they were in."""
+    """Committed records that a new leader, or one that came back, does not have: offsets of the log they were in.
+    `shows`: from which on the leader epochs of its log say so; before it others were written in the same one."""
 
     ms: int
     epoch: int
     first: int
     end: int
     unclean: bool
+    shows: int
 
 
 class Cut(NamedTuple):
@@ -301,7 +303,8 @@ class Partition:
             self.unsafe_since = min(self.unsafe_since, self.ms)
         kept = _shared(self.committed, log)
         if kept < len(self.committed):
-            self.losses.append(Loss(self.ms, self.epoch, kept, len(self.committed), self.recovering))
+            shows = _shared([(e, 0) for e, _ in self.committed], [(e, 0) for e, _ in log])
+            self.losses.append(Loss(self.ms, self.epoch, kept, len(self.committed), self.recovering, shows))
             del self.committed[kept:]
         unclean = self.recovering or None
         hw = self.replicas[b].hw

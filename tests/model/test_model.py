@@ -49,6 +49,12 @@ def test_replicas_that_a_controller_names_are_assigned_though_no_leaders_start_i
     assert list(found(scope, [numbers], [View(3)], taken=True, of="no broker leader row")) == []
 
 
+def test_a_stored_hw_is_of_an_epoch_in_which_its_leader_saw_the_broker_fetch():
+    """Its own line as a follower of that epoch is lost: the HW counted for one before, and a loss was dated there."""
+    numbers = tuple(map(int, "112012101032010113103110010101012"))
+    assert list(found(DRAWN[0], [numbers], [View(3)], taken=True, of="row 85 lost")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

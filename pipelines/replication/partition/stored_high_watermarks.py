@@ -55,12 +55,6 @@ def attribute_stored_hw(
         terms.shrunk[event.broker_id] = event.ts
     if position is not None and not position.led and position.starts_unchanged(event):
         return position.last_term
-    if position is not None and not position.led and event.hw is not None and terms.may_still_start(position.epoch):
-        moved = position.truncated or position.leo != event.leo
-        due = event.ts + CONFIRMATION_US
-        pending = PendingHw(position.epoch, event.broker_id, event.hw, moved, due, position.last_term)
-        terms.pending_hws.append(pending)
-        return (position.epoch, 0) if moved else position.last_term
     led = terms.at(position.last_term) if position is not None and position.led else None
     if led is not None and led.whole is None:
         ended = lookup.term(event.broker_id, led.ts, event.ts)
@@ -70,7 +64,14 @@ def attribute_stored_hw(
         led.whole = not led.has_gap and _told_its_end(led, event.ts, event.ts, started, lookup)
         led.returned = event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
+    waits = position is not None and not position.led and terms.may_still_start(position.epoch)
     key = terms.last_participated(event, isr.added_under, lookup)
+    if waits and position is not None and event.hw is not None and (key is None or key[0] <= position.epoch):
+        moved = position.truncated or position.leo != event.leo
+        due = event.ts + CONFIRMATION_US
+        pending = PendingHw(position.epoch, event.broker_id, event.hw, moved, due, position.last_term)
+        terms.pending_hws.append(pending)
+        return (position.epoch, 0) if moved else position.last_term
     term, hw, by = terms.at(key), event.hw, f"{STORED_BY}{event.broker_id}"
     if term is not None and term is led and event.leo is not None:
         term.returned_leo = max(event.leo, term.returned_leo or 0) if term.whole else None

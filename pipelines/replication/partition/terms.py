@@ -386,14 +386,16 @@ class Terms(Persisted):
         position, broker = self.positions.get(event.broker_id), event.broker_id
         if position is None:
             return None
-        epoch = position.epoch
-        if position.led:  # its own start as a follower may be missing, in terms that are over
-            known = [t for t in self.terms if t.ts <= event.ts]
-            over = [t for t in known[:-1] if t.start_ts is not None and t.key > (position.last_term or t.key)]
-            there = (t for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
-            epoch = max((t.epoch for t in there), default=-1)
+        epoch = -1 if position.led else position.epoch
+        since = position.last_term if position.led else (epoch + 1, -1)
+        over = [t for t in self.terms if t.ts <= event.ts][:-1]  # its own start as a follower of these may be missing
+        over = [t for t in over if t.start_ts is not None and t.key > (since or t.key)]
+        later = (t.epoch for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
+        later = (e for e in later if position.led or self._may_have_told(event.hw, e, event.ts, lookup))
+        epoch = max(later, default=epoch)
         of_epoch = self.begun_in_epoch(epoch, event.ts)
-        grew = not position.led and position.leo is not None and event.leo is not None and event.leo > position.leo
+        grew = epoch == position.epoch and not position.led
+        grew = grew and position.leo is not None and event.leo is not None and event.leo > position.leo
         term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
         if term is None and of_epoch and (grew or broker in joined(epoch)):
             term = of_epoch[0]
@@ -404,6 +406,11 @@ class Terms(Persisted):
             if other is not term and not (other.whole and other.summary_as_of(event.ts, lookup).complete):
                 other.perhaps |= {broker}
         return term.key
+
+    def _may_have_told(self, hw: int | None, epoch: int, as_of: int, lookup: TermLookup) -> bool:
+        """Whether a leader of an epoch may have told a follower this HW: it had it, or not all of its HWs are known."""
+        known = [t.summary_as_of(as_of, lookup) for t in self.terms if t.epoch == epoch]
+        return hw is None or any(not s.complete or hw <= (s.hmax or 0) for s in known)
 
     def in_another_of_epoch(self, key: TermKey | None, broker_id: int) -> bool:
         """Whether a broker that took part in a term may have done so in another one of its epoch, too."""
