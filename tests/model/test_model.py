@@ -55,6 +55,12 @@ def test_a_stored_hw_is_of_an_epoch_in_which_its_leader_saw_the_broker_fetch():
     assert list(found(DRAWN[0], [numbers], [View(3)], taken=True, of="row 85 lost")) == []
 
 
+def test_a_leader_of_a_lake_that_begins_inside_a_term_has_no_hw_of_an_epoch_that_nobody_names():
+    """The fetches of a leader whose epoch is not told are of epoch -1: no broker's last one."""
+    numbers = tuple(map(int, "0000021000011010000121"))
+    assert list(found(DRAWN[0], [numbers], [View(3)], taken=True, of="nothing before 1767225609530000")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

@@ -386,13 +386,14 @@ class Terms(Persisted):
         position, broker = self.positions.get(event.broker_id), event.broker_id
         if position is None:
             return None
-        epoch = -1 if position.led else position.epoch
-        since = position.last_term if position.led else (epoch + 1, -1)
+        epoch = None if position.led else position.epoch
+        since = position.last_term if epoch is None else (epoch + 1, -1)
         over = [t for t in self.terms if t.ts <= event.ts][:-1]  # its own start as a follower of these may be missing
         over = [t for t in over if t.start_ts is not None and t.key > (since or t.key)]
         later = (t.epoch for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
         later = (e for e in later if position.led or self._may_have_told(event.hw, e, event.ts, lookup))
-        epoch = max(later, default=epoch)
+        if (epoch := max(later, default=epoch)) is None:
+            return position.last_term
         of_epoch = self.begun_in_epoch(epoch, event.ts)
         grew = epoch == position.epoch and not position.led
         grew = grew and position.leo is not None and event.leo is not None and event.leo > position.leo
