@@ -99,6 +99,8 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
             ended = place + (term is not terms.terms[-1])
             for over in terms.terms[:ended]:
                 over.keep_summary(as_of, lookup)
+                if [t.epoch for t in terms.terms].count(over.epoch) == 1:  # else nobody tells in which it fetched
+                    over.fetchers |= topic.isr.added_under(over.epoch)
     verdicts, marks = judge(terms, as_of, lookup)
     for term, verdict, mark in zip(terms.terms, verdicts, [terms.base, *marks], strict=False):
         if not term.due:

@@ -426,3 +426,22 @@ def test_a_stored_hw_of_a_former_leader_that_joined_proves_no_loss_after_a_resum
     a.follower(50_001, 2, 200, 200, of=3)
     b.follower(50_002, 2, 300, 300, of=3)
     assert losses(*(source.progress(200_000) for source in (a, b, c, q))) == []
+
+
+@pytest.mark.parametrize("told_before", [True, False])
+def test_an_unclean_leader_that_had_joined_the_isr_under_another_one_has_its_records(told_before):
+    """3 joins under 2, whose log parts from that of 1 at 50, and is elected uncleanly after 1: [50, 100) is lost."""
+    (a, b, c), q = (broker(k, 0) for k in (1, 2, 3)), controller()
+    q.config(-10, topic="clicks", min_isr=1)
+    a.leader(0, 0, 0, 0, [1, 2])
+    b.follower(1, 0, 0, 0, of=1)
+    if told_before:
+        c.follower(1, 0, 0, 0, of=1)
+    b.leader(20_000, 1, 50, 50, [2], partition_epoch=1, unclean=True)
+    b.isr(25_000, [2, 3], 2, leader_epoch=1).isr(28_000, [2], 3, leader_epoch=1)
+    a.leader(40_000, 2, 100, 100, [1], partition_epoch=4, unclean=True)
+    c.leader(60_000, 3, 120, 60, [3], partition_epoch=5, unclean=True)
+    a.follower(60_001, 3, 100, 100, of=3)
+    b.follower(60_002, 3, 120, 60, of=3)
+    found = losses(*(source.progress(200_000) for source in (a, b, c, q)))
+    assert found[-1] == ("unclean_loss", "critical", 50, 100)
