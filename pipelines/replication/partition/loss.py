@@ -178,8 +178,10 @@ def _misread(previous: Term | None) -> list[str]:
 
 
 def _behind_gap(mark: CommittedMark) -> list[str]:
-    """What is missing before the start that reported this HW: the HW may be one of a later term."""
-    return [f"telemetry of {mark.by.removeprefix('stored by ')} without a gap"] if mark.behind_gap else []
+    """What is missing before the start that reported this HW: the HW may be one of another term."""
+    broker = mark.by.removeprefix("stored by ")
+    missing = f"a clean stop of {broker}" if mark.behind_kill else f"telemetry of {broker} without a gap"
+    return [missing] if mark.behind_gap else []
 
 
 def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:
@@ -240,6 +242,7 @@ def _mark_after(
     told = term.known_start is not None
     after = CommittedMark(mark.offset, mark.exact and told, mark.by, mark.epoch, mark.broker_id)
     after.behind_gap, after.unreported_epoch = mark.behind_gap, mark.unreported_epoch if told else term.epoch
+    after.behind_kill = mark.behind_kill
     if start is not None and mark.offset is not None and start < mark.offset:
         after = CommittedMark(start, True, "loss", term.epoch, term.broker_id)
     start_offset = term.start_offset
@@ -269,6 +272,7 @@ def _mark_after(
         if not doubted:
             after.offset, after.by = term.stored_hw, term.stored_by or "stored"
             after.behind_gap, after.unreported_epoch = term.stored_behind_gap, term.stored_in_epoch
+            after.behind_kill = term.stored_behind_kill
             after.epoch, after.broker_id = term.epoch, term.broker_id
     if term.across_seam:
         after.exact, after.bound = False, None

@@ -22,7 +22,7 @@ from pipelines.replication.partition.terms import (
     Terms,
 )
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
-from schemas.event_types import UNCLEAN_START, epoch_entries
+from schemas.event_types import CLEAN_START, UNCLEAN_START, epoch_entries
 
 GONE = frozenset({"fenced", "unregistered", "controlled_shutdown"})
 LASTING = GONE | {"unfenced"}
@@ -41,6 +41,7 @@ class StoredHw:
     ts: int
     behind_gap: bool = False
     unreported_epoch: int | None = None
+    behind_kill: bool = False
 
 
 def attribute_stored_hw(
@@ -81,12 +82,13 @@ def attribute_stored_hw(
         doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
         doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
         # HWs are stored each 5 s: after an unclean stop that is the one of before a cut, up to the end of its log
-        doubtful = doubtful or (position is not None and hw <= (position.hw_cut_off or -1))
+        killed = position is not None and hw <= (position.hw_cut_off or -1)
+        killed = killed and not _stopped_cleanly(position, event, lookup)
         for other in (untold := _ran_untold(position, event, terms, lookup)):
             other.perhaps |= {event.broker_id}
-        doubtful = doubtful or bool(untold)
+        killed = not doubtful and (killed or bool(untold))
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
-        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed))
+        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful or killed, followed, killed))
     return key
 
 
@@ -133,6 +135,13 @@ def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: 
     return bool(position.source_id) and len(logs) > 1 and not lookup.told_through(logs, position.ts, event.ts)
 
 
+def _stopped_cleanly(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
+    """Whether a broker is known to have stopped cleanly each time since its last start: its HW was stored then."""
+    since = 0 if position is None else position.ts
+    details = {detail for ts, detail, *_ in lookup.broker_states(event.broker_id, event.ts) if ts > since}
+    return CLEAN_START in details and UNCLEAN_START not in details
+
+
 def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: Terms, lookup: TermLookup) -> list[Term]:
     """The terms of later epochs in which the broker ran before it stopped uncleanly, of which its log tells nothing: a
     power failure cuts its log file like its data, and the HW may be one of these."""
@@ -157,7 +166,7 @@ def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
     if term is not None and (stored.hw > known or (stored.hw == known and settles)):
         term.stored_hw, term.stored_by = stored.hw, stored.by
         term.stored_behind_gap, term.stored_in_epoch = stored.behind_gap, stored.unreported_epoch
-        term.stored_at = stored.ts
+        term.stored_at, term.stored_behind_kill = stored.ts, stored.behind_kill
     if term is None and folded is not None and terms.since.get(stored.broker_id, 0) is None:
         before, terms.base = terms.base, raised(terms.base, stored.hw, stored.by, folded)
         if terms.base is not before:

@@ -89,6 +89,7 @@ class Term(Persisted):
     restarted: int = 0
     stored_at: int = 0
     shrunk: int = 0
+    stored_behind_kill: bool = False
 
     @property
     def key(self) -> TermKey:
@@ -204,7 +205,8 @@ class CommittedMark(Persisted):
     where known, above which nothing can be lost. `bound`: an offset at or above every HW. `behind_gap`: telemetry is
     missing before the report, which may be of a later term. `unreported_epoch`: it is of this leader epoch, whose start
     no leader reported in time. `whole`: its leader reported all its HWs of that term, as far as its own rows show.
-    `most`: the largest HW that was reported, or computed only.
+    `most`: the largest HW that was reported, or computed only. `behind_kill`: `behind_gap` as its broker did not stop
+    cleanly, which may have stored it before it cut its log.
     """
 
     offset: int | None = None
@@ -218,6 +220,7 @@ class CommittedMark(Persisted):
     unreported_epoch: int | None = None
     whole: bool = False
     most: int | None = None
+    behind_kill: bool = False
 
 
 class Terms(Persisted):

@@ -386,8 +386,8 @@ def test_a_fence_by_a_controller_that_was_replaced_by_then_proves_nothing(replac
     assert losses(*(source.progress(200_000) for source in (a, c, woken, active))) == lost
 
 
-@pytest.mark.parametrize("leo", [250, 301, 400])
-def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(leo):
+@pytest.mark.parametrize(("leo", "stop"), [(250, "unclean"), (301, "unclean"), (400, "unclean"), (400, "clean")])
+def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(leo, stop):
     """2 cut to 100 under leader 3 and is killed before its HW is stored again: it comes with 300 of the term before."""
     b, q = [broker(k) for k in (1, 2, 3)], controller()
     q.config(0, topic="clicks", min_isr=2)
@@ -404,11 +404,14 @@ def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(
     q.broker_state(30_000, 3, "fenced").broker_state(30_000, 2, "fenced")
     q.election(30_005, -1, 2, isr=[3], replicas=[1, 2, 3], partition_epoch=2)
     for one in b[:2]:
-        one.event(40_000, "config", True, replica_id=one.broker, detail="start=unclean")
+        one.event(40_000, "config", True, replica_id=one.broker, detail=f"start={stop}")
     q.election(41_000, 1, 3, isr=[1], replicas=[1, 2, 3], partition_epoch=3, unclean=True)
     b[0].leader(41_010, 3, 300, 300, [1], partition_epoch=3, unclean=True).progress(90_000)
     b[1].follower(41_020, 3, leo, min(300, leo), 1).truncate(41_030, 100).progress(90_000)
-    assert losses(*b, q.progress(90_000)) == [("committed_loss", "critical", 100, 300)]
+    rows = last_rows(replay(table(*b, q.progress(90_000)), Rules()).hw_regressions, "regression_id")
+    second = [(r["severity"], json.loads(r["evidence"]).get("missing")) for r in rows if r["class"] == "unclean_loss"]
+    assert losses(*b, q)[0] == ("committed_loss", "critical", 100, 300)
+    assert second == [("critical", None) if stop == "clean" else ("warning", ["a clean stop of broker 2"])]
 
 
 @pytest.mark.parametrize("level", [0, 3])
