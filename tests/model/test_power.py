@@ -1,17 +1,25 @@
-"""The model's power: with the mend of a rule taken back, a history that was found before is found again."""
+"""The model's power: with the mend of a rule taken back, a history that was found before is found again.
+
+It cannot play 7 (more than eight terms), 8 (a replica that moves between log directories), 12 (a log start), 18 (the
+quorum of the controllers), nor e (what depends on other clusters of a replay). 17 has the mend of 16.
+"""
 
 from typing import Any
 
 import pytest
 
+from pipelines.gate import judgement
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.partition import loss, loss_exclusion, stored_high_watermarks, truncations
 from pipelines.replication.partition.terms import LeastStart, Terms
+from tests.model import stopping
 from tests.model.known import KEPT
 from tests.model.search import found
 
 LEAST, MARK = Terms.least_start_since, loss._mark_after
 LOG_SINCE, CLEAN = loss_exclusion._had_its_log_since, loss_exclusion.count_clean_starts
+
+EFFECT, PRESENT = judgement._effect, stopping.partition
 
 
 def _since_the_last_known(terms: Terms, term: Any, as_of: int, lookup: Any) -> LeastStart:
@@ -50,6 +58,19 @@ def _as_of_the_end(lookup: Any, _: int, until: int, by_leader: int | None) -> in
     return lookup.min_isr(until, by_leader)
 
 
+def _too_few_anyway(facts: Any, stopped: Any) -> Any:
+    left = facts.replicas - stopped
+    return (judgement.Effect.ANYWAY, "") if len(left) < facts.least_min_isr else EFFECT(facts, stopped)
+
+
+def _min_isr_of_one(row: Any, down: Any) -> Any:
+    return PRESENT(row | {"min_isr": row["min_isr"] or 1}, down)
+
+
+def _none_behind(row: Any, down: Any) -> Any:
+    return PRESENT(row | {"behind": ()}, down)
+
+
 TAKEN_BACK = [
     ("an unclean start whose winner's past is not known", Terms, "least_start_since", _since_the_last_known),
     ("a cut of what a later leader committed", truncations, "_committed_since", _own_term_only),
@@ -72,6 +93,9 @@ TAKEN_BACK = [
     ("a granted shutdown that was no clean stop (6)", loss_exclusion, "count_clean_starts", _with_granted),
     ("the least of all starts since, and not the first (2)", Terms, "least_start_since", _first_start_since),
     ("lives that nobody told (f)", loss_exclusion, "is_life_told", lambda *_: True),
+    ("a leader that only lagging replicas are left of (14)", judgement, "_effect", _too_few_anyway),
+    ("a min ISR that nobody told the gate (15)", stopping, "partition", _min_isr_of_one),
+    ("two followers that hang (16)", stopping, "partition", _none_behind),
 ]
 
 
