@@ -72,6 +72,8 @@ class StateTermLookup:
     def _term(self, broker_id: int, start_ts: int, as_of: int) -> TermSummary:
         lane = self._lane(broker_id)
         summary = TermSummary() if lane < 0 else self._summary(lane, start_ts, as_of).as_of(as_of)
+        if 1 < summary.min_isr_told <= self.most_min_isr(start_ts, as_of, None):
+            summary = replace(summary, min_isr_told=0)
         gaps = self.state.gaps(self._cluster, broker_id)
         if not gaps:
             return summary
@@ -102,11 +104,12 @@ class StateTermLookup:
         fetched = (leos >= 0) & (ids != NULL32) & (ids != lanes["broker"][lane]) & (since <= as_of)
         by_leader = int(lanes["reported_min_isr"][lane])
         told = self.min_isr_told(None if by_leader == NULL32 else by_leader, as_of) and not lanes["few_assigned"][lane]
+        upto = 1 if lanes["assigned_told"][lane] else 1 + int(lanes["assigned_count"][lane])
         return TermSummary(
             fetchers=frozenset(ids[fetched].tolist()),
             level=max(int(lanes["level"][lane]), int(lanes["level_before"][lane])),
             **cut_off_report({name: lanes[name][lane] for name in CUT_OFF}),
-            **reports({name: lanes[name][lane] for name in REPORTS}) | {"min_isr_told": int(told)},
+            **reports({name: lanes[name][lane] for name in REPORTS}) | {"min_isr_told": upto if told else 0},
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:

@@ -129,7 +129,7 @@ class TermSummary(PersistedFrozen, frozen=True):
     been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all. `reported`: the
     largest HW that the leader reported and that was computed, or accepted. `witnessed`: the largest that counts though
     it was not computed, told at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is
-    known. `epoch`: its leader epoch, of a term that is over.
+    known, above 1 up to that less one. `epoch`: its leader epoch, of a term that is over.
     """
 
     hmax: int | None = None

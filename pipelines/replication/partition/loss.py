@@ -238,7 +238,7 @@ def _mark_after(
     hmax, computed = _certain_hw(term, summary), summary.hmax
     witnessed = summary.witnessed if summary.witnessed is not None and summary.witnessed > (computed or -1) else None
     complete = summary.complete and told_to_its_end and witnessed is None
-    shown = summary.reported is not None or summary.min_isr_told == 1 or hmax == term.start_hw
+    shown = summary.reported is not None or summary.min_isr_told > 0 or hmax == term.start_hw
     told = term.known_start is not None
     after = CommittedMark(mark.offset, mark.exact and told, mark.by, mark.epoch, mark.broker_id)
     after.behind_gap, after.unreported_epoch = mark.behind_gap, mark.unreported_epoch if told else term.epoch

@@ -41,12 +41,21 @@ def end_term(term: Term, now: int) -> None:
     row.leader_leo = lane.leader_leo
     row.fetchers = fetchers
     row.reported = lane.reported
-    row.min_isr_told = lane.min_isr_told & ~lane.few_assigned
+    row.min_isr_told = min_isr_known_up_to(lane)
     row.epoch = lane.leader_epoch
     row.level = max(lane.level, lane.level_before)
     lane.frozen = 0
     lane.isr_known = 0
     lane.state = IDLE
+
+
+@kernel
+def min_isr_known_up_to(lane: Record) -> int:
+    """0 where nobody told min ISR; 1 where it is known, as are all replicas, else 1 + how many of these are: a min
+    ISR above that, set in the term, leaves open whether the HW rose."""
+    if lane.min_isr_told == 0 or lane.few_assigned:
+        return 0
+    return 1 if lane.assigned_told else 1 + lane.assigned_count
 
 
 @kernel

@@ -129,6 +129,22 @@ def test_a_hw_that_rose_below_min_isr_as_no_more_replicas_were_named_is_at_most(
     assert losses(a.progress(90_000), b.progress(90_000)) == expected
 
 
+@pytest.mark.parametrize(("replicas", "expected"), [(None, []), ([1], [("unclean_loss", "critical", 60, 100)])])
+@pytest.mark.parametrize("over", [True, False])
+def test_so_is_one_that_rose_after_min_isr_was_set_above_the_replicas_that_are_known(replicas, expected, over):
+    """The lane does not look at settings while all replicas that it knows are in the ISR."""
+    a, b, q = broker(1, 1), broker(2, 1), controller()
+    a.leader(0, 0, 60, 60, [1], replicas=replicas, min_isr=1).progress(2000)
+    q.config(3000, "clicks", min_isr=2)
+    a.append(5000, 100).progress(9000)
+    if over:
+        a.follower(9500, 1, 100, 60, of=2)
+    b.leader(10_000, 1, 60, 60, [2], partition_epoch=1, replicas=replicas and [1, 2], unclean=True)
+    for source in (a, b, q):
+        source.progress(90_000)
+    assert losses(a, b, q) == expected
+
+
 def present(a, **rules):
     r = Reconstructor(Rules(lag_max_ms=30_000, **rules))
     r.update(table(a))
