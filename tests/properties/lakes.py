@@ -396,14 +396,16 @@ def is_behind(row: Row, closing: Row) -> bool:
 
 
 def _newcomers(rows: list[Row]) -> list[int]:
-    """The first row of each source, by its number."""
-    first: dict[Any, int] = {}
+    """The first row of each source, by its number, and those of times before it."""
+    of_source: dict[Any, list[int]] = {}
     for k, row in enumerate(rows):
         if _numbered(row):
-            source = tuple(row[name] for name in IDENTITY)
-            least = first.setdefault(source, k)
-            first[source] = min(least, k, key=lambda at: (rows[at]["source_seq"], at))
-    return list(first.values())
+            of_source.setdefault(tuple(row[name] for name in IDENTITY), []).append(k)
+    found = []
+    for own in of_source.values():
+        first = min(own, key=lambda at: (rows[at]["source_seq"], at))
+        found += [first, *(k for k in own if rows[k]["ts"] < rows[first]["ts"])]
+    return found
 
 
 def _not_before(rows: list[Row], k: int) -> list[int]:

@@ -760,3 +760,20 @@ def test_a_setting_of_the_very_moment_at_which_a_term_begins_counts_for_it():
     log, quorum = Source().leader(0, 0, 0, 0, [1, 2, 3]), controller().progress(1000)
     log.config(0, "clicks", lag_max_ms=1).progress(1000)
     assert_read_the_same([*log.rows[:1], *quorum.rows], log.rows[1:])
+
+
+def test_a_clock_that_was_wrong_as_a_drain_closed_its_history_is_judged_anew_behind_it():
+    """The fetch counted at the last time that was believed where whoever shows that it was right came a batch later."""
+    log, other = Source("broker-3/replication.log"), Source("broker-2/replication.log").progress(0)
+    log.leader(70_000, 0, 5, 0, [1, 3], replicas=[1, 3]).fetch(70_000, 1, 5, 5).progress(73_000)
+    closing = dict.fromkeys(log.rows[0]) | closing_row(
+        "c", log.rows[0]["ts"], 0, {"broker-3/replication.log": (0, 0), "broker-2/replication.log": (0, 0)}
+    )
+    parts = other.rows[:], [*log.rows[:2], closing], [*log.rows[2:], *other.progress(73_000).rows[1:]]
+    assert_read_the_same(*parts)
+
+
+def test_a_stretch_of_coverage_ends_with_its_latest_row_where_a_sources_clock_went_back():
+    """Read at once it ended at the time of its last row, before that of its first."""
+    log = Source().progress(1000).progress(1400).progress(1200)
+    assert_read_the_same(log.rows[:2], log.rows[2:])

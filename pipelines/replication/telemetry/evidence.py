@@ -156,8 +156,8 @@ def _add(sources: Sources, rows: pa.Table) -> None:
         if (one := known[source[first]]) is not None:
             evidence = one.evidence = one.evidence or Evidence()
             for part in (run,) if names[code[first]] != _HOLE else np.split(run, len(run)):
-                a, b = part[0], part[-1]
-                told = int(seq[a]), int(ts[a]), int(seq[b]), int(ts[b]), names[code[a]], int(broker[b]), int(level[b])
+                a, b, until = part[0], part[-1], ts[part].max()  # a source's clock may go back
+                told = int(seq[a]), int(ts[a]), int(seq[b]), int(until), names[code[a]], int(broker[b]), int(level[b])
                 evidence.pending.append(Told(*told))
 
 

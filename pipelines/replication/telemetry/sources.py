@@ -243,6 +243,8 @@ class Sources:
                 source.lost.append((source.next_seq, seq_from - 1))
                 source.next_seq = seq_from
                 found += self._join_runs(source)
+            if everything:  # its rows behind the closing row are in doubt anew
+                source.open_since = None
         as_of = NEVER if everything else self.latest(cluster) - self.grace_us
         return found + [
             gap for source, begins in self._begins_of_later(cluster) for gap in source.resets(begins, as_of)
