@@ -80,7 +80,8 @@ def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]
     requested = np.concatenate([_rows(state.requested_epochs), next_epoch[requests]])
     recorded = _earliest(recorded[recorded[:, 1] > horizon], 1)
     reported, requested = _earliest(reported, 1), _earliest(requested, 1)
-    matched, ahead, since = _match(reported, recorded, 3)
+    # of several records of an epoch, as after a restored snapshot, each bounds the clock by what is true of any
+    matched, ahead, since = _match(reported, recorded[np.argsort(-recorded[:, 1], kind="stable")], 3)
     latest = np.concatenate([recorded, recorded_now[np.argsort(recorded_now[:, 1], kind="stable")]])
     answered, lead, answered_at = _match(requested, latest, 4)
     after = Differences(reported[matched, 4], ahead, since)

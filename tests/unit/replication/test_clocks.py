@@ -115,3 +115,16 @@ def test_rows_of_a_source_that_begins_anew_an_hour_later_have_times():
     reconstructor = Reconstructor()
     facts = Facts.concat([*map(reconstructor.update, [table(first), table(second)]), reconstructor.finish()])
     assert values_of(facts.partition_hw, "hw", kind="advance") == [5, 9]
+
+
+def test_partition_epochs_that_begin_again_with_a_restored_snapshot_leave_clocks_right():
+    """Epoch 1 is recorded twice, with other ISRs: which of them a broker reports nobody knows."""
+    recorded = controller(controller_epoch=1, committed=True)
+    first, second = Source(), Source("broker-2/replication.log")
+    recorded.election(0, 1, 0, partition_epoch=0, isr=[1, 2])
+    first.leader(10, 0, 0, 0, [1, 2], replicas=[1, 2])
+    for ms, leader, source in ((10_000, 1, first), (50_000, 2, second)):
+        recorded.election(ms, leader, 1, partition_epoch=1, isr=[leader])
+        source.leader(ms + 20, 1, 0, 0, [leader], partition_epoch=1)
+    sources = [source.progress(90_000) for source in (recorded, first, second)]
+    assert clocks(replay(table(*sources))) == []
