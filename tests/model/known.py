@@ -255,6 +255,12 @@ KEPT = [
         _numbers("002201100000001000100000000001"),
     ),
     Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
+    Kept(
+        "a follower's HW that rises where its log does not grow",
+        TWO,
+        _numbers("00000000001101200101011200110002"),
+        NO_ONE,
+    ),
     Kept("a leader that only lagging replicas are left of (14)", PRESENT, _numbers("1000010000010000001101111")),
     Kept("a min ISR that nobody told the gate (15)", PRESENT._replace(terms=1), _numbers("10000011"), View(3, "none")),
     Kept("two followers that hang (16)", PRESENT, _numbers("01101001010001021001011")),

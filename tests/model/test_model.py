@@ -55,6 +55,12 @@ def test_a_stored_hw_is_of_an_epoch_in_which_its_leader_saw_the_broker_fetch():
     assert list(found(DRAWN[0], [numbers], [View(3)], taken=True, of="row 85 lost")) == []
 
 
+def test_a_former_leader_that_started_again_has_no_hw_of_its_own_term_where_its_lines_as_follower_are_not_told():
+    """It fetched from the leader of after that: its HW counted for its own term, and a loss was dated there."""
+    numbers = tuple(map(int, "00101011200001100001"))
+    assert list(found(DRAWN[0], [numbers], [View(0)], taken=True, of="no broker follower row")) == []
+
+
 def test_a_leader_of_a_lake_that_begins_inside_a_term_has_no_hw_of_an_epoch_that_nobody_names():
     """The fetches of a leader whose epoch is not told are of epoch -1: no broker's last one."""
     numbers = tuple(map(int, "0000021000011010000121"))

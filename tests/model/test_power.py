@@ -11,7 +11,7 @@ import pytest
 from pipelines.gate import judgement
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.partition import loss, loss_exclusion, stored_high_watermarks, truncations
-from pipelines.replication.partition.terms import LeastStart, Terms
+from pipelines.replication.partition.terms import BrokerPosition, LeastStart, Terms
 from tests.model import stopping
 from tests.model.known import KEPT
 from tests.model.search import found
@@ -58,6 +58,10 @@ def _as_of_the_end(lookup: Any, _: int, until: int, by_leader: int | None) -> in
     return lookup.min_isr(until, by_leader)
 
 
+def _has_longer_log(position: BrokerPosition, event: Any) -> bool:
+    return position.leo is not None and event.leo is not None and event.leo > position.leo
+
+
 def _too_few_anyway(facts: Any, stopped: Any) -> Any:
     left = facts.replicas - stopped
     return (judgement.Effect.ANYWAY, "") if len(left) < facts.least_min_isr else EFFECT(facts, stopped)
@@ -80,7 +84,13 @@ TAKEN_BACK = [
     ("a cut of what a leader committed of which nothing is told", truncations, "pairwise", lambda _: ()),
     ("leader epochs that go back", Terms, "goes_back", lambda *_: False),
     ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
-    ("a HW of an epoch that a cut log does not tell", stored_high_watermarks, "_ran_untold", lambda *_: []),
+    (
+        "a HW of an epoch that a log cut with the power does not tell, and no controller",
+        stored_high_watermarks,
+        "_ran_untold",
+        lambda *_: [],
+    ),
+    ("a follower's HW that rises where its log does not grow", BrokerPosition, "has_grown", _has_longer_log),
     (
         "a min ISR that was larger for a while",
         StateTermLookup,

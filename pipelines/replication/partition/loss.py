@@ -180,8 +180,9 @@ def _misread(previous: Term | None) -> list[str]:
 def _behind_gap(mark: CommittedMark) -> list[str]:
     """What is missing before the start that reported this HW: the HW may be one of another term."""
     broker = mark.by.removeprefix("stored by ")
-    missing = f"a clean stop of {broker}" if mark.behind_kill else f"telemetry of {broker} without a gap"
-    return [missing] if mark.behind_gap else []
+    telemetry = f"telemetry of {broker} without a gap"
+    wanted = {True: f"a clean stop of {broker}", None: f"whether {broker} has started again", False: telemetry}
+    return [wanted[mark.behind_kill]] if mark.behind_gap else []
 
 
 def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:

@@ -6,9 +6,11 @@ A broker checkpoints its HWs (replication-offset-checkpoint) and starts with the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from msgspec.structs import replace
 
+from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.broker_lives import UNTOLD_US, count_clean_starts, is_life_told, next_look
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
@@ -41,7 +43,7 @@ class StoredHw:
     ts: int
     behind_gap: bool = False
     unreported_epoch: int | None = None
-    behind_kill: bool = False
+    behind_kill: bool | None = False
 
 
 def attribute_stored_hw(
@@ -68,7 +70,7 @@ def attribute_stored_hw(
     waits = position is not None and not position.led and terms.may_still_start(position.epoch)
     key = terms.last_participated(event, isr.added_under, lookup)
     if waits and position is not None and event.hw is not None and (key is None or key[0] <= position.epoch):
-        moved = position.truncated or position.leo != event.leo
+        moved = position.truncated or position.leo != event.leo or position.has_grown(event)
         due = event.ts + CONFIRMATION_US
         pending = PendingHw(position.epoch, event.broker_id, event.hw, moved, due, position.last_term)
         terms.pending_hws.append(pending)
@@ -81,14 +83,14 @@ def attribute_stored_hw(
     if hw is not None:
         doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
         doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
-        # HWs are stored each 5 s: after an unclean stop that is the one of before a cut, up to the end of its log
-        killed = position is not None and hw <= (position.hw_cut_off or -1)
-        killed = killed and not _stopped_cleanly(position, event, lookup)
-        for other in (untold := _ran_untold(position, event, terms, lookup)):
+        silent = _followed_untold(position, key, event, terms, lookup)
+        for other in [*(untold := _ran_untold(position, event, terms, lookup)), *silent]:
             other.perhaps |= {event.broker_id}
-        killed = not doubtful and (killed or bool(untold))
+        doubtful = doubtful or bool(silent)
+        killed = False if doubtful else bool(untold) or _is_of_before_a_cut(position, hw, event, lookup)
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
-        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful or killed, followed, killed))
+        behind_gap = doubtful or killed is not False
+        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, behind_gap, followed, killed))
     return key
 
 
@@ -135,11 +137,49 @@ def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: 
     return bool(position.source_id) and len(logs) > 1 and not lookup.told_through(logs, position.ts, event.ts)
 
 
-def _stopped_cleanly(position: BrokerPosition | None, event: PartitionEvent, lookup: TermLookup) -> bool:
-    """Whether a broker is known to have stopped cleanly each time since its last start: its HW was stored then."""
-    since = 0 if position is None else position.ts
-    details = {detail for ts, detail, *_ in lookup.broker_states(event.broker_id, event.ts) if ts > since}
-    return CLEAN_START in details and UNCLEAN_START not in details
+def _is_of_before_a_cut(
+    position: BrokerPosition | None, hw: int, event: PartitionEvent, lookup: TermLookup
+) -> bool | None:
+    """Whether a HW may have been stored before its broker cut its log below that: HWs are stored each 5 s, and after an
+    unclean stop that is the one of before, up to the end of its log. None where nobody tells whether it has stopped."""
+    if position is None or hw > (position.hw_cut_off or -1):
+        return False
+    broker, since = event.broker_id, position.ts
+    details = {detail for ts, detail, *_ in lookup.broker_states(broker, event.ts) if ts > since}
+    if UNCLEAN_START not in details and CLEAN_START in details:
+        return False
+    if details & {"started", UNCLEAN_START} or lookup.started_between(broker, since, event.ts):
+        return True
+    return False if is_life_told(broker, since, event.ts, event.ts, lookup) else None
+
+
+def _followed_untold(
+    position: BrokerPosition | None, key: TermKey | None, event: PartitionEvent, terms: Terms, lookup: TermLookup
+) -> list[Term]:
+    """The terms of other leaders, of later epochs, in which the broker was in the cluster with that leader and told no
+    start as its follower: nobody reads these lines of it, and the HW may be one of these terms."""
+    if position is None:
+        return []
+    epoch, now = max(position.epoch, key[0] if key else -1), event.ts - lookup.grace_us
+    found = []
+    for term, end in zip(terms.terms, [*(t.ts for t in terms.terms[1:]), now], strict=False):
+        if term.ts < now and term.epoch > epoch and term.broker_id != event.broker_id:
+            since = _there_since(event.broker_id, max(term.ts, position.ts), min(end, now), lookup)
+            tells_fetches = term.whole is not False and term.summary_as_of(event.ts, lookup).complete
+            if since is not None and not tells_fetches and not _was_gone(term.broker_id, since, end, lookup):
+                found.append(term)
+    return found
+
+
+def _there_since(broker_id: int, since: int, until: int, lookup: TermLookup) -> int | None:
+    """When a broker first ran in a stretch of time as a member of the cluster, None where nobody tells that it did."""
+    states = [(ts, detail) for ts, detail, *_ in lookup.broker_states(broker_id, until + SESSION_US)]
+    served = "unfenced" if any(detail == "unfenced" for _, detail in states) else "started"
+    states = [(ts, detail) for ts, detail in states if detail in GONE or detail == served]
+    for (ts, detail), (end, next_detail) in pairwise([*states, (NEVER, "")]):
+        if detail == served and max(ts, since) < min(until, end - SESSION_US * (next_detail == "fenced")):
+            return max(ts, since)
+    return since if lookup.started_between(broker_id, since, until) else None
 
 
 def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: Terms, lookup: TermLookup) -> list[Term]:

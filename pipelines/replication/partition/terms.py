@@ -89,7 +89,7 @@ class Term(Persisted):
     restarted: int = 0
     stored_at: int = 0
     shrunk: int = 0
-    stored_behind_kill: bool = False
+    stored_behind_kill: bool | None = False
 
     @property
     def key(self) -> TermKey:
@@ -183,6 +183,11 @@ class BrokerPosition(Persisted):
         """Whether the broker starts again with the log and the HW of its last start."""
         return not self.truncated and event.leo is not None and (self.leo, self.hw) == (event.leo, event.hw)
 
+    def has_grown(self, event: PartitionEvent) -> bool:
+        """Whether the broker starts with more than at its last start, records or a HW: a leader gave it these."""
+        pairs = (self.leo, event.leo), (self.hw, event.hw)
+        return any(before is not None and now is not None and now > before for before, now in pairs)
+
 
 class PendingHw(Persisted):
     """A HW that a broker reports of a term whose leader has not reported its start: that leader's clock may be behind.
@@ -206,7 +211,7 @@ class CommittedMark(Persisted):
     missing before the report, which may be of a later term. `unreported_epoch`: it is of this leader epoch, whose start
     no leader reported in time. `whole`: its leader reported all its HWs of that term, as far as its own rows show.
     `most`: the largest HW that was reported, or computed only. `behind_kill`: `behind_gap` as its broker did not stop
-    cleanly, which may have stored it before it cut its log.
+    cleanly, which may have stored it before it cut its log; None: it may not have stopped.
     """
 
     offset: int | None = None
@@ -220,7 +225,7 @@ class CommittedMark(Persisted):
     unreported_epoch: int | None = None
     whole: bool = False
     most: int | None = None
-    behind_kill: bool = False
+    behind_kill: bool | None = False
 
 
 class Terms(Persisted):
@@ -398,8 +403,7 @@ class Terms(Persisted):
         if (epoch := max(later, default=epoch)) is None:
             return position.last_term
         of_epoch = self.begun_in_epoch(epoch, event.ts)
-        grew = epoch == position.epoch and not position.led
-        grew = grew and position.leo is not None and event.leo is not None and event.leo > position.leo
+        grew = epoch == position.epoch and not position.led and position.has_grown(event)
         term = next((t for t in of_epoch if self.fetched(t, broker, event.ts, lookup)), None)
         if term is None and of_epoch and (grew or broker in joined(epoch)):
             term = of_epoch[0]

@@ -402,10 +402,22 @@ def test_a_fence_by_a_controller_that_was_replaced_by_then_proves_nothing(replac
     assert losses(*(source.progress(200_000) for source in (a, c, woken, active))) == lost
 
 
-@pytest.mark.parametrize(("leo", "stop"), [(250, "unclean"), (301, "unclean"), (400, "unclean"), (400, "clean")])
-def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(leo, stop):
-    """2 cut to 100 under leader 3 and is killed before its HW is stored again: it comes with 300 of the term before."""
+@pytest.mark.parametrize(
+    ("leo", "stop", "missing"),
+    [
+        *((leo, "start=unclean", ["a clean stop of broker 2"]) for leo in (250, 301, 400)),
+        (400, "kafka=4.1.1", ["a clean stop of broker 2"]),
+        (400, "start=clean", None),
+        (400, "", ["whether broker 2 has started again"]),
+        (400, "it goes on", None),
+    ],
+)
+def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(leo, stop, missing):
+    """2 cut to 100 under leader 3 and is killed before its HW is stored again: it comes with 300 of the term before. Of
+    one that goes on it is the one that it had from 3."""
     b, q = [broker(k) for k in (1, 2, 3)], controller()
+    if stop == "it goes on":
+        b[1].event(0, "config", True, replica_id=2, detail="kafka=4.1.1")
     q.config(0, topic="clicks", min_isr=2)
     q.election(5, 1, 0, isr=[1, 2, 3], replicas=[1, 2, 3], partition_epoch=0, unclean=False)
     b[0].leader(10, 0, 0, 0, [1, 2, 3]).append(100, 300).fetch(200, 2, 300, 300).fetch(210, 3, 300, 300).hw(211, 300)
@@ -419,15 +431,16 @@ def test_a_hw_that_may_have_been_stored_before_a_cut_proves_no_loss_of_after_it(
     b[2].append(20_500, leo).fetch(20_600, 2, 100, leo).fetch(20_700, 2, leo, leo).progress(24_000)
     q.broker_state(30_000, 3, "fenced").broker_state(30_000, 2, "fenced")
     q.election(30_005, -1, 2, isr=[3], replicas=[1, 2, 3], partition_epoch=2)
-    for one in b[:2]:
-        one.event(40_000, "config", True, replica_id=one.broker, detail=f"start={stop}")
+    b[0].event(40_000, "config", True, replica_id=1, detail="start=unclean")
+    if "=" in stop:
+        b[1].event(40_000, "config", True, replica_id=2, detail=stop)
     q.election(41_000, 1, 3, isr=[1], replicas=[1, 2, 3], partition_epoch=3, unclean=True)
     b[0].leader(41_010, 3, 300, 300, [1], partition_epoch=3, unclean=True).progress(90_000)
     b[1].follower(41_020, 3, leo, min(300, leo), 1).truncate(41_030, 100).progress(90_000)
     rows = last_rows(replay(table(*b, q.progress(90_000)), Rules()).hw_regressions, "regression_id")
     second = [(r["severity"], json.loads(r["evidence"]).get("missing")) for r in rows if r["class"] == "unclean_loss"]
     assert losses(*b, q)[0] == ("committed_loss", "critical", 100, 300)
-    assert second == [("critical", None) if stop == "clean" else ("warning", ["a clean stop of broker 2"])]
+    assert second == [("warning" if missing else "critical", missing)]
 
 
 @pytest.mark.parametrize("level", [0, 3])
