@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.replication.compiled.types import I32, MOST_REPLICAS, NEVER
+from pipelines.replication.compiled.decorators import kernel
+from pipelines.replication.compiled.types import I32, I64, MOST_REPLICAS, NEVER
 from pipelines.replication.events.columns import NOT_UTF8, holds_other_letters
 from pipelines.replication.events.row_slices import CheckedSlice, Mask, RowSlice, packed_bits, row_slices
 from schemas import replication_events
@@ -38,6 +39,7 @@ EITHER = ("lost",)
 _PARTITION_EVENTS = tuple(name for name in REQUIRED if name not in (*BROKER_WIDE, *EITHER))
 _REPLICA_AND_BROKER = ("replica_id", "broker_id")
 _LISTS = ("isr", "replicas")
+_NOBODY = np.iinfo(np.int32).min
 _OFFSETS, _NUMBERS = ("leo", "leader_leo", "hw", "hw_before", "log_start"), ("source_seq", "seq")
 _LEAST = {
     **dict.fromkeys((*_OFFSETS, "leader_id", "broker_id", "partition"), -1),
@@ -143,15 +145,21 @@ def _hw_above_leo(checked: CheckedSlice) -> Mask | None:
 def _unassigned(checked: CheckedSlice) -> Mask | None:
     if not checked.with_values.issuperset(("replicas", "replica_id")):
         return None
-    at = checked.rows_with("replicas", "replica_id")
-    if not len(at):
-        return None
-    replicas, replica = checked["replicas"].take(pa.array(at)), checked["replica_id"].take(pa.array(at))
-    parent = pc.list_parent_indices(replicas).to_numpy()
-    same = pc.fill_null(pc.equal(pc.list_flatten(replicas), replica.take(pa.array(parent))), False)
-    assigned = np.zeros(len(at), bool)
-    assigned[parent[np.asarray(same)]] = True
-    return checked.mask_of_rows(at[~assigned])
+    at, lists = checked.rows_with("replicas", "replica_id"), checked["replicas"].values
+    replicas: I32 = (lists.fill_null(_NOBODY) if lists.null_count else lists).to_numpy()
+    missing = np.empty(len(at), dtype=np.bool_)
+    _find_missing(at, checked.offsets("replicas"), replicas, checked.rows.int32("replica_id"), missing)
+    return checked.mask_of_rows(at[missing])
+
+
+@kernel
+def _find_missing(at: I64, offsets: I32, lists: I32, wanted: I32, missing: npt.NDArray[np.bool_]) -> None:
+    """Writes of each of these rows whether its list lacks the value that is wanted of it."""
+    for k in range(len(at)):
+        row = np.uint64(at[k])
+        missing[k] = True
+        for place in range(np.uint64(offsets[row]), np.uint64(offsets[row + np.uint64(1)])):
+            missing[k] &= lists[place] != wanted[row]
 
 
 def _leads_without_isr(checked: CheckedSlice) -> Mask | None:
