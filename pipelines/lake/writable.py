@@ -46,13 +46,13 @@ def _obligations(table: DeltaTable, broken: Collection[str]) -> Iterator[tuple[s
         if f'"{name}"' in schema:
             yield f"{name} of a column, which hwmark does not ask before it writes", "in a table made anew"
     for name in sorted(broken):
-        if properties.get(name) == "true":
+        if properties.get(name, "").lower() == "true":  # Delta takes either case
             unkept = f"{name} as a property, which a commit that takes rows away does not keep"
             yield unkept, f"ALTER TABLE ... UNSET TBLPROPERTIES ({name})"
     features = set(protocol.writer_features or ())
     if protocol.min_writer_version == 6:
         features.add("identityColumns")
-    if properties.get("delta.columnMapping.mode", "none") != "none":
+    if properties.get("delta.columnMapping.mode", "none").lower() != "none":
         features.add("columnMapping")
     for name in sorted(features - KEPT):
         yield f"{name}, which deltalake cannot write", f"ALTER TABLE ... DROP FEATURE {name}"

@@ -155,9 +155,9 @@ def test_a_table_with_a_rule_that_our_commits_do_not_ask_is_refused_by_name(tmp_
 FEED, APPENDED = "delta.enableChangeDataFeed", "delta.appendOnly"
 
 
-@pytest.mark.parametrize(("name", "version"), [(FEED, 4), (APPENDED, 2)])
-def test_where_rows_are_replaced_a_table_that_records_each_change_or_allows_none_is_refused(tmp_path, name, version):
-    lake = table_with(tmp_path, {name: "true"}, minWriterVersion=version)
+@pytest.mark.parametrize(("name", "version", "on"), [(FEED, 4, "true"), (APPENDED, 2, "true"), (APPENDED, 2, "TRUE")])
+def test_where_rows_are_replaced_a_table_that_records_changes_or_allows_none_is_refused(tmp_path, name, version, on):
+    lake = table_with(tmp_path, {name: on}, minWriterVersion=version)
     ingest_into(lake)  # which takes nothing away
     with pytest.raises(UsageError, match=rf"has {name} .*UNSET TBLPROPERTIES \({name}\)"):
         remove_rows(lake, BRONZE, "main", pc.max(lake.rows(BRONZE).to_table(["ts"])["ts"]).as_py())
