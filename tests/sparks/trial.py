@@ -3,7 +3,7 @@
     python -m tests.sparks.trial 4.1.4 4.3.0 delta
 
 Each version is installed beside the environment, into build/spark-VERSION. A backlog of ten limits is read by each
-alone, and by all of them in turn over one checkpoint, where each but the last is killed; an older one is then refused.
+alone, and by each pair over one checkpoint, where the older one is killed, and refused behind the newer one.
 `delta` is the environment of requirements-delta.lock, in which Spark reads bronze by `source = "delta"`, and silver as
 delta-spark configures it.
 """
@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from importlib.metadata import version
+from itertools import combinations
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -135,26 +136,24 @@ def alone(spark, place, events, expected):
     return rows(lake)
 
 
-def in_turn(sparks, place, events, expected):
-    """Each but the last is killed in its third batch or later; the last ends the backlog, the first is refused."""
-    lake = lake_of(place / "in-turn", events)
-    for spark in sparks[:-1]:
-        before = commits(lake) if Path(lake, "_run").is_dir() and any(Path(lake, "_run").glob("*/commits")) else 0
-        process = start(spark, lake, "--interval", "0.1s")
-        until = time.monotonic() + PATIENCE_S
-        while not any(Path(lake, "_run").glob("*/commits")) or commits(lake) < before + 3:
-            require(process.poll() is None and time.monotonic() < until, f"{spark} made no progress")
-            time.sleep(0.2)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        time.sleep(5)  # its JVM ends when its driver has
-    status, said = run_to_end(sparks[-1], lake, "--once", "--drain")
-    require(status == 0, f"{sparks[-1]} after {sparks[:-1]}: status {status}: {said}")
+def in_turn(older, newer, place, events, expected):
+    """The older one is killed in its third batch or later; the newer one ends the backlog, the older is refused."""
+    lake = lake_of(place / f"{older}-{newer}", events)
+    process = start(older, lake, "--interval", "0.1s")
+    until = time.monotonic() + PATIENCE_S
+    while not any(Path(lake, "_run").glob("*/commits")) or commits(lake) < 3:
+        require(process.poll() is None and time.monotonic() < until, f"{older} made no progress")
+        time.sleep(0.2)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    time.sleep(5)  # its JVM ends when its driver has
+    status, said = run_to_end(newer, lake, "--once", "--drain")
+    require(status == 0, f"{newer} after {older}: status {status}: {said}")
     other = {name for name, found in rows(lake).items() if found != expected[name]}
-    require(not other, f"after {', '.join(sparks)}: other rows in {other}")
-    status, said = run_to_end(sparks[0], lake, "--once")
-    require(status == 1 and f"Spark {sparks[-1]} wrote the checkpoint" in said, f"{sparks[0]} went on: {status} {said}")
-    print(f"spark {' -> '.join(sparks)}: killed in between, tables equal; {sparks[0]} is refused then", flush=True)
+    require(not other, f"{newer} after {older}: other rows in {other}")
+    status, said = run_to_end(older, lake, "--once")
+    require(status == 1 and f"Spark {newer} wrote the checkpoint" in said, f"{older} went on: {status} {said}")
+    print(f"spark {older} -> {newer}: killed in between, tables equal; {older} is refused then", flush=True)
 
 
 def main(versions):
@@ -166,8 +165,8 @@ def main(versions):
         for spark in versions:
             alone(spark, place, events, expected)
         ordered = sorted({OWN, *versions} - {DELTA}, key=lambda spark: tuple(map(int, spark.split("."))))
-        if len(ordered) > 1:
-            in_turn(ordered, place, events, expected)
+        for older, newer in combinations(ordered, 2):
+            in_turn(older, newer, place, events, expected)
     except Failed as failed:
         sys.exit(f"spark: FAILED: {failed}")
 
