@@ -2,6 +2,17 @@
 
 It cannot play 7 (more than eight terms), 8 (a replica that moves between log directories), 12 (a log start), 18 (the
 quorum of the controllers), nor e (what depends on other clusters of a replay). 17 has the mend of 16.
+
+Others are shown by rows alone, in tests/unit/replication/test_rules_losses_told.py:
+- 1: a leader of the model reports no HW that the rules do not compute, as both follow Kafka (a replica that the
+  controller removed; a chain of reports).
+- 5: where a follower's HW tells more than its leader, rows of that are gone, and then the model asks for no more than a
+  warning, which an unclean start is anyway (a follower's own HW).
+- c: where a row is lost it asks for no warning at all, only for none that is calm (a hole reaches from the row before).
+- g: a start that lost something was unclean, or of a log that was: each makes it a warning (a term that a controller
+  tells alone).
+- Of i that the ISR of the controller counts after a hole: nor is any loss told of a HW that nobody reported (a joiner
+  that a hole hides).
 """
 
 from typing import Any
@@ -62,6 +73,11 @@ def _has_longer_log(position: BrokerPosition, event: Any) -> bool:
     return position.leo is not None and event.leo is not None and event.leo > position.leo
 
 
+def _own_starts_alone(terms: Terms, event: Any, *_: Any) -> Any:
+    position = terms.positions.get(event.broker_id)
+    return position and position.last_term
+
+
 def _too_few_anyway(facts: Any, stopped: Any) -> Any:
     left = facts.replicas - stopped
     return (judgement.Effect.ANYWAY, "") if len(left) < facts.least_min_isr else EFFECT(facts, stopped)
@@ -103,6 +119,8 @@ TAKEN_BACK = [
     ("a granted shutdown that was no clean stop (6)", loss_exclusion, "count_clean_starts", _with_granted),
     ("the least of all starts since, and not the first (2)", Terms, "least_start_since", _first_start_since),
     ("lives that nobody told (f)", loss_exclusion, "is_life_told", lambda *_: True),
+    ("a former leader's HW of a term in which it fetched (i)", Terms, "last_participated", _own_starts_alone),
+    ("a loss of what differs since one inside an epoch (i)", loss_exclusion, "differing_records", lambda *_: None),
     ("a leader that only lagging replicas are left of (14)", judgement, "_effect", _too_few_anyway),
     ("a min ISR that nobody told the gate (15)", stopping, "partition", _min_isr_of_one),
     ("two followers that hang (16)", stopping, "partition", _none_behind),

@@ -477,3 +477,46 @@ def test_an_unclean_leader_that_had_joined_the_isr_under_another_one_has_its_rec
     b.follower(60_002, 3, 120, 60, of=3)
     found = losses(*(source.progress(200_000) for source in (a, b, c, q)))
     assert found[-1] == ("unclean_loss", "critical", 50, 100)
+
+
+def test_a_hw_computed_without_a_joiner_that_a_hole_hides_is_no_loss():
+    """3 joined in the hole, as the controller alone tells, and holds the HW at 100: the leader reported no other."""
+    a, b, c, q = broker(1), broker(2), broker(3), controller(committed=True)
+    q.config(-10, topic="clicks", min_isr=1)
+    q.election(0, 1, 0, isr=[1, 2], replicas=[1, 2, 3], partition_epoch=0, unclean=False)
+    a.leader(10, 0, 100, 100, [1, 2], min_isr=1, partition_epoch=0).fetch(30, 2, 100, 100).skip(2)
+    for one in (b, c):
+        one.follower(20, 0, 100, 100, 1)
+    q.isr(1000, [1, 2, 3], 1, "controller", leader_id=1, leader_epoch=0)
+    a.append(2000, 300).fetch(2100, 2, 300, 300).progress(3000)
+    q.broker_state(12_000, 1, "fenced", 1)
+    q.election(12_000, 3, 1, isr=[2, 3], replicas=[1, 2, 3], partition_epoch=2, unclean=False)
+    c.leader(12_010, 1, 100, 100, [2, 3], partition_epoch=2)
+    b.follower(12_020, 1, 300, 100, 3).truncate(12_030, 100)
+    assert losses(a, *(source.progress(200_000) for source in (b, c, q))) == []
+
+
+def test_a_loss_after_one_inside_an_epoch_is_proven_by_no_offset():
+    """1 comes back with 200 of 300, which a copy of its disk calls clean, and commits others in the same epoch: 2 kept
+    its own [200, 300), which nobody asks of, so that more than [350, 400) is lost as it is elected."""
+    a, b, q = broker(1), broker(2), controller(committed=True)
+    elected = {"replicas": [1, 2], "unclean": False}
+    q.config(-10, topic="clicks", min_isr=1)
+    for k in (1, 2):
+        q.broker_state(-9000, k, "started", k).broker_state(-8900, k, "unfenced", k)
+    q.election(0, 1, 0, isr=[1, 2], partition_epoch=0, **elected)
+    a.leader(10, 0, 0, 0, [1, 2], replicas=[1, 2], partition_epoch=0)
+    b.follower(20, 0, 0, 0, 1)
+    reported(a.append(100, 300).fetch(200, 2, 0, 300).fetch(210, 2, 300, 300), 210, 300, 0)
+    b.follower_hw(720, 300, 1)
+    a.event(20_000, "config", True, replica_id=1, detail=CLEAN_START)
+    a.leader(20_010, 0, 200, 200, [1, 2], replicas=[1, 2], partition_epoch=0).append(20_020, 400)
+    b.follower(20_030, 0, 300, 300, 1)
+    reported(a.fetch(20_500, 2, 300, 400).fetch(20_510, 2, 400, 400), 20_510, 400, 200)
+    q.broker_state(40_000, 1, "fenced", 1).election(40_000, 2, 1, isr=[2], partition_epoch=1, **elected)
+    b.event(40_000, "config", True, replica_id=2, detail=CLEAN_START)
+    b.leader(40_010, 1, 350, 300, [2], replicas=[1, 2], partition_epoch=1)
+    a.event(59_000, "config", True, replica_id=1, detail=CLEAN_START).follower(60_000, 1, 400, 400, 2)
+    facts = replay(table(*(source.progress(200_000) for source in (a, b, q))), Rules())
+    found = [(r["lost_from"], r["lost_to"], r["proof"]) for r in last_rows(facts.hw_regressions, "regression_id")]
+    assert found == [(200, 300, "proven"), (350, 400, "bounded")]
