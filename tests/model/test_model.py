@@ -61,6 +61,31 @@ def test_a_former_leader_that_started_again_has_no_hw_of_its_own_term_where_its_
     assert list(found(DRAWN[0], [numbers], [View(0)], taken=True, of="no broker follower row")) == []
 
 
+HOLES = [
+    pytest.param(0, View(3), 50, "0120130000000012000010000011", id="HWs behind a hole in which their term began"),
+    pytest.param(
+        2, View(0), 107, "01321021211100011102011010112000010121120010111001011133200", id="a fetch in a term of a hole"
+    ),
+    pytest.param(
+        2, View(3), 208, "012010133201110110000112012010010111001132012001002002", id="a HW that waits for its term"
+    ),
+    pytest.param(
+        2, View(3), 102, "0102000301001123103212201011101111021132110001011000", id="the same after a clean election"
+    ),
+]
+
+
+@pytest.mark.parametrize(("scope", "view", "row", "numbers"), HOLES)
+def test_a_row_that_is_lost_makes_no_loss_critical_that_is_none(scope: int, view: View, row: int, numbers: str):
+    assert list(found(DRAWN[scope], [tuple(map(int, numbers))], [view], taken=True, of=f"row {row} lost")) == []
+
+
+def test_a_resumption_that_is_the_first_start_of_a_lake_is_judged_where_a_hw_of_before_is_known():
+    """A power failure had cut the log in which the HW rose: the start below it was stale, and proven."""
+    numbers = tuple(map(int, "010200103201001110310121101001200010111130111011112"))
+    assert list(found(DRAWN[2], [numbers], [View(3)], taken=True, of="nothing before 1767225654190000")) == []
+
+
 def test_a_leader_of_a_lake_that_begins_inside_a_term_has_no_hw_of_an_epoch_that_nobody_names():
     """The fetches of a leader whose epoch is not told are of epoch -1: no broker's last one."""
     numbers = tuple(map(int, "0000021000011010000121"))

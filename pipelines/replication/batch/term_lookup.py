@@ -146,7 +146,8 @@ class StateTermLookup:
             return None
         end = upto if ended is None else ended[0]
         next_begins = (lane, end) in self.state.ended_terms or self.state.lanes["term_start"][lane] == end
-        until = min(upto, end if next_begins else end + 1)
+        holes = self.state.gaps(self._cluster, term.broker_id)  # what comes behind one may be of a later term
+        until = min([upto, end if next_begins else end + 1, *(ts for ts in holes if ts > term.summary_at)])
         then = min(term.summary_at, until - 1)
         above, reported = _offsets(term.summary)
         by_now = _offsets(self.term(term.broker_id, start, then + self.race_window_us))

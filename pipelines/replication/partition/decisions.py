@@ -152,7 +152,7 @@ def _unless_excluded(
     earlier = topic.terms.before(term)
     unknown = all(t.known_start is None for t in earlier)
     doubted = term.behind_gap or term.unclean or term.across_seam
-    if unknown and not topic.isr.led_before(term.epoch) and not doubted:
+    if unknown and verdict is None and not topic.isr.led_before(term.epoch) and not doubted:
         return verdict, True
     missing = missing_to_exclude_loss(topic.terms, term, before, topic.isr, as_of, lookup)
     again = awaited_until(topic.terms, term, topic.isr, not missing, as_of, lookup)

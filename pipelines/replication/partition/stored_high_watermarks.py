@@ -67,7 +67,8 @@ def attribute_stored_hw(
         led.whole = not led.has_gap and _told_its_end(led, event.ts, event.ts, started, lookup)
         led.returned = event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
-    waits = position is not None and not position.led and terms.may_still_start(position.epoch)
+    behind_gap = _behind_gap(position, event, lookup)
+    waits = position is not None and not position.led and terms.may_still_start(position.epoch) and not behind_gap
     key = terms.last_participated(event, isr.added_under, lookup)
     if waits and position is not None and event.hw is not None and (key is None or key[0] <= position.epoch):
         moved = position.truncated or position.leo != event.leo or position.has_grown(event)
@@ -81,16 +82,15 @@ def attribute_stored_hw(
         if sole_isr_member(terms, term, isr, replicas, event.ts, lookup):
             hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
     if hw is not None:
-        doubtful = _behind_gap(position, event, lookup) or terms.crosses_seam(event)
-        doubtful = doubtful or terms.in_another_of_epoch(key, event.broker_id)
-        silent = _followed_untold(position, key, event, terms, lookup)
+        doubtful = behind_gap or terms.crosses_seam(event) or terms.in_another_of_epoch(key, event.broker_id)
+        silent = _followed_untold(position, key, event, terms, lookup, behind_gap=behind_gap)
         for other in [*(untold := _ran_untold(position, event, terms, lookup)), *silent]:
             other.perhaps |= {event.broker_id}
         doubtful = doubtful or bool(silent)
         killed = False if doubtful else bool(untold) or _is_of_before_a_cut(position, hw, event, lookup)
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
-        behind_gap = doubtful or killed is not False
-        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, behind_gap, followed, killed))
+        doubtful = doubtful or killed is not False
+        store(terms, key, StoredHw(event.broker_id, hw, by, event.ts, doubtful, followed, killed))
     return key
 
 
@@ -154,17 +154,23 @@ def _is_of_before_a_cut(
 
 
 def _followed_untold(
-    position: BrokerPosition | None, key: TermKey | None, event: PartitionEvent, terms: Terms, lookup: TermLookup
+    position: BrokerPosition | None,
+    key: TermKey | None,
+    event: PartitionEvent,
+    terms: Terms,
+    lookup: TermLookup,
+    *,
+    behind_gap: bool,
 ) -> list[Term]:
     """The terms of other leaders, of later epochs, in which the broker was in the cluster with that leader and told no
     start as its follower: nobody reads these lines of it, and the HW may be one of these terms."""
     if position is None:
         return []
-    epoch, now = max(position.epoch, key[0] if key else -1), event.ts - lookup.grace_us
-    found = []
-    for term, end in zip(terms.terms, [*(t.ts for t in terms.terms[1:]), now], strict=False):
-        if term.ts < now and term.epoch > epoch and term.broker_id != event.broker_id:
-            since = _there_since(event.broker_id, max(term.ts, position.ts), min(end, now), lookup)
+    epoch, found = max(position.epoch, key[0] if key else -1), []
+    until = event.ts - (0 if behind_gap else lookup.grace_us)
+    for term, end in zip(terms.terms, [*(t.ts for t in terms.terms[1:]), until], strict=False):
+        if term.ts < until and term.epoch > epoch and term.broker_id != event.broker_id:
+            since = _there_since(event.broker_id, max(term.ts, position.ts), min(end, until), lookup)
             tells_fetches = term.whole is not False and term.summary_as_of(event.ts, lookup).complete
             if since is not None and not tells_fetches and not _was_gone(term.broker_id, since, end, lookup):
                 found.append(term)

@@ -396,7 +396,8 @@ class Terms(Persisted):
             return None
         epoch = None if position.led else position.epoch
         since = position.last_term if epoch is None else (epoch + 1, -1)
-        over = [t for t in self.terms if t.ts <= event.ts][:-1]  # its own start as a follower of these may be missing
+        newest = self.terms[-1].epoch if event.leader_epoch is None and self.terms else event.leader_epoch or 0
+        over = [t for t in self.terms if t.ts <= event.ts and t.epoch < newest]  # its start in these may be missing
         over = [t for t in over if t.start_ts is not None and t.key > (since or t.key)]
         later = (t.epoch for t in over if self.fetched(t, broker, event.ts, lookup) or broker in joined(t.epoch))
         later = (e for e in later if position.led or self._may_have_told(event.hw, e, event.ts, lookup))
