@@ -72,11 +72,14 @@ HOLES = [
     pytest.param(
         2, View(3), 102, "0102000301001123103212201011101111021132110001011000", id="the same after a clean election"
     ),
+    pytest.param(
+        2, View(3), 174, "0133130100101211010011101000111101010103112121", id="a cut behind a lost first start"
+    ),
 ]
 
 
 @pytest.mark.parametrize(("scope", "view", "row", "numbers"), HOLES)
-def test_a_row_that_is_lost_makes_no_loss_critical_that_is_none(scope: int, view: View, row: int, numbers: str):
+def test_a_row_that_is_lost_makes_no_claim_of_a_loss_or_of_none(scope: int, view: View, row: int, numbers: str):
     assert list(found(DRAWN[scope], [tuple(map(int, numbers))], [view], taken=True, of=f"row {row} lost")) == []
 
 

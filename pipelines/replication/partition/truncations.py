@@ -83,7 +83,7 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
         return None if explained else _below_hw(truncation, term, truncation.hw or 0, terms)
     committed = _committed_since(truncation, terms, marks)
     unchanged = truncation.before is None or truncation.before == truncation.to
-    if unchanged or committed is None or truncation.to < committed:
+    if unchanged or committed is None or truncation.to < committed or _lacks_first_start(truncation, terms):
         return None
     return _info("uncommitted_truncation", truncation, term, CommittedMark(committed))
 
@@ -192,6 +192,16 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
     if not safe or not all(mark.whole for mark in of):
         return None
     return max((hw for mark in of for hw in (mark.offset, mark.most) if hw is not None), default=None)
+
+
+def _lacks_first_start(truncation: Truncation, terms: Terms) -> bool:
+    """Whether the replica followed its leader's epoch before the first start of that which is told: what it cut may
+    have been committed since an earlier one."""
+    position = terms.positions.get(truncation.replica_id)
+    first = next((t for t in terms.terms if t.epoch == truncation.epoch), None)
+    if position is None or first is None or position.led or position.epoch != truncation.epoch:
+        return False
+    return first.ordinal == 0 and position.ts < first.ts - 2 * CONFIRMATION_US
 
 
 def _begins_above(term: Term, offset: int) -> bool:
