@@ -393,6 +393,8 @@ def is_behind(row: Row, closing: Row) -> bool:
     """Whether a row is none of those that a closing row closes, nor goes to quarantine for what names it."""
     if row["cluster"] != closing["cluster"] or None in (row["source_id"], row["source_epoch"], row["source_seq"]):
         return False
+    if row["source_id"] == closing["source_id"]:  # its commits follow each other
+        return row["source_seq"] > closing["source_seq"]
     last = {entry["source_id"]: (entry["source_epoch"], entry["source_seq"]) for entry in closing["closes"]}
     return (row["source_epoch"], row["source_seq"]) > last.get(row["source_id"], (-1, -1))
 
