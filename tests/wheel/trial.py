@@ -1,7 +1,7 @@
 """The wheel in empty environments, with packages as a resolver picks them: it must come to what the checkout comes to.
 
     python -m tests.wheel.trial newest:3.13 lowest:3.11      reads logs and reconstructs, without Spark
-    python -m tests.wheel.trial --spark newest:3.12          runs the demo and the job by spark-submit, too
+    python -m tests.wheel.trial --spark newest:3.12          runs the demo, and the job by spark-submit, too
     python -m tests.wheel.trial --renew                      resolves anew what pyproject.toml allows
 
 `newest` and `lowest` are the resolutions in this folder: the newest packages for each Python, and the oldest that are
@@ -82,8 +82,8 @@ def reconstructed(python, place, **environment):
     return json.loads(said(python, script, lake, **environment))
 
 
-def submitted(python, own, found, **environment):
-    """Gives the job to this environment's spark-submit; raises Failed where silver has other rows than `found`."""
+def submit_job(python, own, found, **environment):
+    """Gives the job to this environment's spark-submit; raises Failed where silver has not as many rows as `found`."""
     home, program = (
         said(python, "-c", f"import {module} as found; print(found.__file__)").strip()
         for module in ("pyspark", "hwmark.__main__")
@@ -111,8 +111,8 @@ def trial(case, wheel, spark, place, expected):
         raise Failed(f"{case}: other rows than in the checkout in {', '.join(other)}")
     if spark:
         said(python.with_name("hwmark"), "demo", XDG_CACHE_HOME=str(own / "cache"), **kernels)
-        submitted(python, own, found, XDG_CACHE_HOME=str(own / "cache"), **kernels)
-    work = "reads logs, reconstructs, runs the demo and by spark-submit" if spark else "reads logs and reconstructs"
+        submit_job(python, own, found, XDG_CACHE_HOME=str(own / "cache"), **kernels)
+    work = "reads logs, reconstructs" + (", runs the demo, and the job by spark-submit" if spark else "")
     return f"wheel: {case} {work}: installed in {ready - begun:.0f} s, {time.monotonic() - ready:.0f} s"
 
 
