@@ -27,6 +27,7 @@ KEPT_GRACES = 6
 _LEADERSHIP = [CODE["leader"], CODE["follower"]]
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 AT = LINES_READ.at
+NO_COPIES: I64 = np.empty(0, dtype=np.int64)
 
 
 class RareLines(NamedTuple):
@@ -42,22 +43,27 @@ class RareLines(NamedTuple):
         return cls(rows, _lines(state, batch, rows))
 
 
-def mark_copies(state: State, batch: Batch, readable: RareLines) -> None:
-    """Marks the rare rows that are copies of a line in another file of the same broker.
+def mark_copies(state: State, batch: Batch, readable: RareLines) -> I64:
+    """Marks the rare rows that are copies of a line in another file of the same broker. Returns those that count for a
+    lane, while as events their lines have counted before, by their place among the rare rows.
 
     Of the copies in one micro-batch, the row with the smallest (source_id, source_epoch, source_seq) counts, among
     those that the broker's lane reads if there are any; none counts whose line counted in an earlier micro-batch.
     """
     rows, lines = readable
     at = batch.rare[rows]
-    in_lane = _in_lane(state, batch, at)
     known = state.lines_read.data[: state.lines_read.count]
     both = np.concatenate([known, lines])
     keys, sources = _keys(both), both[:, AT.source]
     if not _in_several_sources(keys, sources):
-        return
-    priority = np.concatenate([np.zeros(len(known), dtype=np.int64), 2 - in_lane.astype(np.int64)])
-    batch.accepted.copied[at] = _copies(state, keys, sources, priority)[len(known) :]
+        return NO_COPIES
+    of_rows = np.where(_in_lane(state, batch, at), 1, 3)
+    copies = _copies(state, keys, sources, np.concatenate([2 * known[:, AT.bypassed], of_rows]))[len(known) :]
+    batch.accepted.copied[at] = copies
+    if not known[:, AT.bypassed].any():
+        return NO_COPIES
+    as_events = _copies(state, keys, sources, np.concatenate([0 * known[:, AT.bypassed], of_rows]))[len(known) :]
+    return rows[as_events & ~copies]
 
 
 def remember_lines(
@@ -65,15 +71,17 @@ def remember_lines(
 ) -> None:
     """Keeps which lines have been read from which source, for copies that are still to come.
 
-    Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then; and a
-    row that only the histories read although the broker has a lane, because the lane has still to read the line.
+    Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then. A row
+    that only the histories read although the broker has a lane is kept as an event: the lane has still to read the line.
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
     known = state.lines_read.data[: state.lines_read.count]
     known, new = known[known[:, AT.ts] > horizon], known[:0]
     if readable is not None:
-        new = readable.lines[_to_keep(state, batch, readable, consumed)]
+        keep = _to_keep(state, batch, readable, consumed)
+        new = readable.lines[keep]
+        new[:, AT.bypassed] = _bypassed_lane(state, batch, readable.rows[keep])
     state.lines_read = Arrays(LINES_READ)
     state.lines_read.grow(len(known) + len(new))
     state.lines_read.data[: state.lines_read.count] = np.concatenate([known, new])
@@ -84,7 +92,7 @@ def _to_keep(state: State, batch: Batch, readable: RareLines, consumed: npt.NDAr
     at = batch.rare[rows]
     key, counts, read = _keys(lines), batch.accepted.copied[at] == 0, consumed[at] == 1
     kept: npt.NDArray[np.bool_] = read & (counts | ~np.isin(key, key[counts & ~read]))
-    return kept & ~_bypassed_lane(state, batch, rows)
+    return kept
 
 
 def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
@@ -118,7 +126,7 @@ def _lines(state: State, batch: Batch, rows: I64) -> Records:
     """Rows of LINES_READ for these rare rows."""
     series = batch.series[batch.rare[rows]]
     partition, source = (state.series[name][series] for name in ("partition", "source"))
-    lines = [_hash(_in_common(batch, rows)), batch.columns.ts[rows], source, partition]
+    lines = [_hash(_in_common(batch, rows)), batch.columns.ts[rows], source, partition, np.zeros_like(source)]
     return np.stack(lines, axis=1).astype(np.int64)
 
 

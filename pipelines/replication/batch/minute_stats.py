@@ -58,6 +58,12 @@ class MinuteStats:
             self.append_to_hw[place] = self.append_to_hw.get(place, 0) + results.stats.append_to_hw[row]
             self.lag[place] = self.lag.get(place, 0) + results.stats.lag[row]
 
+    def take_back(self, state: State, batch: Batch, rare: I64) -> None:
+        """Counts no event for these rare rows: their lines have counted in another file, in an earlier micro-batch."""
+        source = state.series["source"][batch.series[batch.rare[rare]]]
+        for number, broker, ts in zip(source, batch.columns.broker[rare], batch.columns.ts[rare], strict=True):
+            self.add(str(state.source_names.all[number][0]), int(broker), int(ts), "events", -1)
+
     def add_hw(self, state: State, rows: HwRows) -> None:
         """Adds the rows of silver/partition_hw by agreement."""
         for cluster, broker, minute, word, count in rows.counts():

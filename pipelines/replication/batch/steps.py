@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.replication.batch.advance_histories import HistoryChanges, advance_histories
 from pipelines.replication.batch.broker_wide import apply_broker_wide, first_rejected, first_seen
 from pipelines.replication.batch.clock_offsets import WrongClock, compare_clocks
-from pipelines.replication.batch.copied_lines import RareLines, mark_copies, remember_lines
+from pipelines.replication.batch.copied_lines import NO_COPIES, RareLines, mark_copies, remember_lines
 from pipelines.replication.batch.ended_terms import trim_earlier
 from pipelines.replication.batch.gaps import GapRows, clock_gaps, late_rows, partition_gaps
 from pipelines.replication.batch.hw_timeline import trim_timeline
@@ -121,8 +121,7 @@ class Shard:
         covered = find_evidence(state.sources, own_rows(broker_wide, self.bucket, self.buckets), closed)
         conflicts = resolve_conflicts(batch) if len(batch.accepted.conflicts) else NO_CONFLICTS
         lines = RareLines.of(state, batch) if len(batch.rare) else None
-        if lines is not None and len(lines.rows):
-            mark_copies(state, batch, lines)
+        counted = mark_copies(state, batch, lines) if lines is not None and len(lines.rows) else NO_COPIES
         if broker_wide.num_rows or source_gaps:
             apply_broker_wide(state, gaps, broker_wide, source_gaps, decided.settled)
         if len(batch.columns.replicas_ids):
@@ -135,6 +134,8 @@ class Shard:
         self._find_gaps(gaps, batch, results, clocks, decided)
         gaps.of_partitions += changes.contradictions
         self._count(minutes, batch, results, broker_wide)
+        if len(counted):
+            minutes.take_back(state, batch, counted[results.consumed[batch.rare[counted]] == 1])
         tables = self._tables(batch, results, changes)
         if gaps.of_sources or gaps.of_partitions:
             tables["telemetry_gaps"] = gaps.table(self.bucket, self.buckets, minutes)

@@ -61,6 +61,7 @@ _ADDED_COLUMNS = {
     }),
     "replicas": frozenset({"first_fetch", "passed"}),
     "recent_hws": frozenset({"reported"}),
+    "lines_read": frozenset({"bypassed"}),
 }  # fmt: skip
 """Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")

@@ -146,9 +146,9 @@ HW_ROWS = record_layout(
 report `holding` has its links, see hw_reports, and `awaited` is a computed HW beside it whose own report is missing."""
 
 
-LINES_READ = record_layout(key=0, ts=NULL, source=-1, partition=-1)
+LINES_READ = record_layout(key=0, ts=NULL, source=-1, partition=-1, bypassed=0)
 """A rare line lately read from a source: what its copies in other files have in common beside the partition, as a hash,
-see copied_lines."""
+see copied_lines. `bypassed` is 1 where histories alone read it, while its broker had a lane in the partition."""
 
 RECENT = record_layout(lane=-1, ts=NULL, hw=NULL, reported=NULL)
 """HWs of a lane ahead of what is decided. `reported`: what by a row its broker reported and was computed, or accepted;

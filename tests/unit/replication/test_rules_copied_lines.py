@@ -121,3 +121,5 @@ def test_a_line_that_no_lane_read_is_no_copy_of_the_one_that_its_lane_waits_for(
     rows = facts.partition_hw.to_pylist()
     assert ("advance", 20) in {(row["kind"], row["hw"]) for row in rows}
     assert "disagree" not in {row["agreement"] for row in rows}
+    counts = [dict(row["counts"]).get("events", 0) for row in facts.minute_stats.to_pylist()]
+    assert sum(counts) == events_counted([row for rows in batches for row in rows])
