@@ -72,7 +72,7 @@ def remember_lines(
     """Keeps which lines have been read from which source, for copies that are still to come.
 
     Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then. A row
-    that only the histories read although the broker has a lane is kept as an event: the lane has still to read the line.
+    that histories alone read though the broker has a lane is kept as an event: the lane has still to read the line.
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
