@@ -137,8 +137,8 @@ class Alertmanager:
 
     def _alert(self, episode: Episode, seen: Round, now: datetime, news: list[Delivery]) -> Iterator[Alert]:
         ledger, key = self._post.ledger, episode.key
-        sent = ledger.sent(self.name, key)
-        unseen = not episode.firing and not any(ledger.sent(self.name, earlier) for earlier in episode.earlier)
+        sent, earlier = ledger.sent(self.name, key), [ledger.sent(self.name, one) for one in episode.earlier]
+        unseen = not episode.firing and not any(earlier)
         if episode.firing:
             ends = now + self._post.timing.hold
         elif sent is None and ledger.done(self.name, key):
@@ -150,7 +150,9 @@ class Alertmanager:
         if sent is None:
             news.append(self._post.row(episode, Outcome.SENT, 1, now))
         text = described(episode.last, self._links, seen, unseen=unseen)
-        begun = min(episode.first.first_ts, now, ends)
+        # When it was first told, as with Prometheus; `since` has when it began. An Alertmanager notifies of alerts that
+        # are older than group_wait at once, and may leave out what is posted beside them.
+        begun = min(*(one.sent_at for one in (*earlier, sent) if one), now, ends)
         yield _alert(labels(episode.first, self._links.labels), text, begun, ends)
 
 

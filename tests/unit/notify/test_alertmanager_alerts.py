@@ -80,6 +80,15 @@ def test_a_firing_alert_holds_and_is_renewed_at_each_round(manager, desk):
     assert desk.outcomes() == ["began", "sent"], "only news is recorded"
 
 
+def test_an_alert_begins_when_it_was_first_told(manager, desk):
+    """One that began longer ago than group_wait would be notified at once, without those that are posted beside it."""
+    told = desk.clock()
+    for states in ((FIRING,), (FIRING, later(FIRING, summary="more")), (FIRING, ended(FIRING))):
+        alert = give(manager, desk, *states)["HwmarkUnderMinIsr"]
+        assert datetime.fromisoformat(alert["startsAt"]) == told > FIRING.first_ts
+        desk.clock.pass_(30)
+
+
 def test_an_alert_of_a_clock_that_is_ahead_begins_before_it_ends(manager, desk):
     ahead = replace(FIRING, first_ts=desk.clock() + timedelta(hours=5))
     alert = give(manager, desk, ahead)["HwmarkUnderMinIsr"]
