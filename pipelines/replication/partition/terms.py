@@ -173,6 +173,7 @@ class BrokerPosition(Persisted):
     source_id: str = ""
     hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
     source_epoch: int = 0
+    followed_since: int = 0  # when it first began to follow in this epoch
 
     def has_lost_log(self, event: PartitionEvent) -> bool:
         """Whether the broker starts with less than at its last start: a log is cut by a line, or is another one."""

@@ -215,9 +215,11 @@ class TopicHistory(TopicState):
         epoch = event.leader_epoch if event.leader_epoch is not None else self.registration.leader_epoch or 0
         if event.leader_id == -1:
             self.terms.leaderless = max(self.terms.leaderless, epoch)
+        now = self.terms.positions[event.broker_id] = _position(event, epoch, last_term, led=False)
+        now.followed_since = event.ts
         if position is not None and position.epoch == epoch:
             self.terms.restarted[event.broker_id] = event.ts
-        self.terms.positions[event.broker_id] = _position(event, epoch, last_term, led=False)
+            now.followed_since = position.followed_since or event.ts
         self.registration.apply(event)
 
     def _attribute_stored_hw(self, event: PartitionEvent, lookup: TermLookup) -> TermKey | None:

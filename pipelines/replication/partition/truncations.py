@@ -33,6 +33,7 @@ class Truncation(PersistedFrozen, frozen=True):
     # the replica's HW, and the end of which leader epoch of its own its leader answered below that
     answered: tuple[int, int, int] | None = None
     of_consumer: bool = False  # a consumer had read up to that HW, and the replica is the leader that answered it
+    followed_since: int | None = None  # when the replica first began to follow in that epoch
 
 
 class HwMovedBack(Persisted):
@@ -197,11 +198,8 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
 def _lacks_first_start(truncation: Truncation, terms: Terms) -> bool:
     """Whether the replica followed its leader's epoch before the first start of that which is told: what it cut may
     have been committed since an earlier one."""
-    position = terms.positions.get(truncation.replica_id)
-    first = next((t for t in terms.terms if t.epoch == truncation.epoch), None)
-    if position is None or first is None or position.led or position.epoch != truncation.epoch:
-        return False
-    return first.ordinal == 0 and position.ts < first.ts - 2 * CONFIRMATION_US
+    first, since = next((t for t in terms.terms if t.epoch == truncation.epoch), None), truncation.followed_since
+    return bool(first and since and first.ordinal == 0 and since < first.ts - 2 * CONFIRMATION_US)
 
 
 def _begins_above(term: Term, offset: int) -> bool:
@@ -236,6 +234,7 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         before = position.leo if position.leo >= event.leo or ended_below else None
     behind_gap = position.has_gap if position is not None else replica in terms.with_initial_gap
     hw = position.hw if position is not None else None
+    since = position.followed_since if position is not None and position.epoch == epoch else None
     if position is not None:
         below = not position.truncated and position.hw is not None and event.leo < position.hw
         position.hw_cut_off = position.hw if below else position.hw_cut_off
@@ -243,5 +242,5 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         position.leo = event.leo if position.leo is None else min(position.leo, event.leo)  # else it has fetched since
     return Truncation(
         event.ts, due, replica, event.leo, before, event.log_start, last_term, epoch, event.partition_epoch, first,
-        behind_gap=behind_gap, hw=hw, answered=answered,
+        behind_gap=behind_gap, hw=hw, answered=answered, followed_since=since,
     )  # fmt: skip

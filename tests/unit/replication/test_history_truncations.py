@@ -201,3 +201,16 @@ def test_a_cut_is_not_harmless_where_no_start_since_is_known():
     lookup = FakeLookup({(1, 0): summary(100, fetchers=frozenset({3}))})
     rows = regressions([*events, truncate(6000, 3, 120)], lookup)
     assert "uncommitted_truncation" not in [r["class"] for r in rows]
+
+
+@pytest.mark.parametrize("next_start", [
+    [truncate(60_010, 1, 100)],
+    [truncate(60_010, 1, 100), follower(60_050, 1, 1, 100, 100, 2)],
+    [truncate(60_010, 1, 100), follower(60_050, 1, 2, 100, 100, 3)],
+    [follower(60_005, 1, 1, 110, 100, 2), truncate(60_010, 1, 100)],
+], ids=["it goes on", "it starts again", "it follows another leader", "it started again before it cut"])  # fmt: skip
+def test_a_cut_is_not_harmless_where_its_replica_followed_before_the_first_start_of_the_epoch_that_is_told(next_start):
+    """In the first one, which is not told, its leader committed [100, 110); it resumed without these."""
+    events = [*FAILOVER[:2], follower(5010, 1, 1, 110, 100, 2), leader(60_000, 2, 1, 100, 100, (2,)), *next_start]
+    lookup = FakeLookup({(1, 0): summary(100, fetchers=frozenset({2})), (2, 60_000): summary(500)})
+    assert "uncommitted_truncation" not in [r["class"] for r in regressions(events, lookup)]
