@@ -254,6 +254,11 @@ KEPT = [
         THREE,
         _numbers("002201100000001000100000000001"),
     ),
+    Kept(
+        "a restoration that only the controller tells",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("0022000101000000000113200301"),
+    ),
     Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
     Kept(
         "a follower's HW that rises where its log does not grow",

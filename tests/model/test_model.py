@@ -95,6 +95,15 @@ def test_a_leader_of_a_lake_that_begins_inside_a_term_has_no_hw_of_an_epoch_that
     assert list(found(DRAWN[0], [numbers], [View(3)], taken=True, of="nothing before 1767225609530000")) == []
 
 
+@pytest.mark.parametrize(
+    ("terms", "numbers"), [(3, "002000001000111300001101001"), (4, "000200000100000101000102212000000000000001")]
+)
+def test_a_restoration_that_no_line_of_a_follower_shows_is_one(terms: int, numbers: str):
+    """A leader resumes an epoch: its HWs of that counted for before a later one, in which they were lost."""
+    scope = DRAWN[3]._replace(terms=terms)
+    assert list(found(scope, [tuple(map(int, numbers))], [View(3)], taken=True, of="no broker follower row")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

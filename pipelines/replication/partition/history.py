@@ -65,7 +65,7 @@ class PartitionHistory(Persisted):
             topic = next((t for t in reversed(self.topics) if t.registration.topic_id == event.topic_id), None)
         else:
             topic = self._own_topic(event, lookup)
-        if topic is not None and (topic.restored_at or topic.goes_back(event)):
+        if topic is not None and (topic.restored_at or topic.goes_back(event, lookup)):
             topic = self._own_lineage(topic, event, lookup)
         if topic is not None:
             topic.apply(event, lookup)
@@ -90,7 +90,7 @@ class PartitionHistory(Persisted):
             if not before.is_before_restoration(event, topic.restored_at):
                 break
             topic, place = before, place - 1
-        if not topic.goes_back(event):
+        if not topic.goes_back(event, lookup):
             topic.now = max(topic.now, self.now)
             return topic
         if place < newest:

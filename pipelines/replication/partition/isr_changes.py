@@ -101,6 +101,11 @@ class IsrHistory(Persisted):
             for c in self.commits
         )
 
+    def had_ended(self, leader_epoch: int, ts: int) -> bool:
+        """Whether the controller had recorded a later leader epoch by then that is known to be committed."""
+        later = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch > leader_epoch]
+        return any(c.witness != CONTROLLER_ONLY and 0 < (c.controller_ts or 0) < ts for c in later)
+
     @property
     def members(self) -> set[int]:
         """Every replica of an ISR that is known."""

@@ -174,6 +174,7 @@ class BrokerPosition(Persisted):
     hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
     source_epoch: int = 0
     followed_since: int = 0  # when it first began to follow in this epoch
+    told_epoch: int = -1  # the largest leader epoch that it named since
 
     def has_lost_log(self, event: PartitionEvent) -> bool:
         """Whether the broker starts with less than at its last start: a log is cut by a line, or is another one."""
@@ -343,8 +344,17 @@ class Terms(Persisted):
         position = self.positions.get(event.broker_id)
         if position is None or event.leader_epoch is None or not position.ts:
             return False
-        same = (position.source_id, position.source_epoch) == (event.source_id, event.source_epoch)
-        return same and event.leader_epoch < position.epoch and event.ts > position.ts
+        told = max(position.epoch, position.told_epoch)
+        return self._tells_on(position, event) and event.leader_epoch < told and event.ts > position.ts
+
+    def take_epoch(self, event: PartitionEvent) -> None:
+        """Takes from a broker's row of another kind which leader epoch it knows."""
+        position = self.positions.get(event.broker_id)
+        if position is not None and event.leader_epoch is not None and self._tells_on(position, event):
+            position.told_epoch = max(position.told_epoch, event.leader_epoch)
+
+    def _tells_on(self, position: BrokerPosition, event: PartitionEvent) -> bool:
+        return (position.source_id, position.source_epoch) == (event.source_id, event.source_epoch)
 
     def crosses_seam(self, event: PartitionEvent) -> bool:
         """Whether a seam lies between a broker's last start and this one, so that their order is not known.
@@ -485,14 +495,13 @@ class Terms(Persisted):
         self.differing = self.differing or term.differs_from
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
 
-    def lineage_begins_at(self, event: PartitionEvent, grace_us: int) -> int:
-        """When leader epochs began again below, as a broker tells of it; or shortly before, where its leader resumed
-        that epoch after later ones had begun: a leader that was down never heard of these."""
-        resumed = self.last_of_epoch(event.leader_epoch or 0)
-        if resumed is None or resumed.broker_id != event.leader_id or not 0 <= event.ts - resumed.ts <= grace_us:
-            return event.ts
-        since = [t.ts for t in self.terms if t.epoch > resumed.epoch]
-        return resumed.ts - 1 if since and max(since) < resumed.ts else event.ts
+    def lineage_begins_at(self, event: PartitionEvent) -> int:
+        """When leader epochs began again below, as a broker tells of it; or before, where its leader resumed that epoch
+        after later ones had begun: a leader that was down never heard of these."""
+        epoch, leader = event.leader_epoch or 0, event.leader_id
+        since = max((t.ts for t in self.terms if t.epoch > epoch), default=event.ts)
+        own = (t.ts for t in self.terms if (t.epoch, t.broker_id) == (epoch, leader) and since < t.ts <= event.ts)
+        return min((ts - 1 for ts in own), default=event.ts)
 
     def begin_lineage(self, at: int, told_at: int, grace_us: int) -> Terms:
         """The terms that follow on as leader epochs begin again below. The controller tells of an election before its

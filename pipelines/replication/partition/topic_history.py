@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition import decisions
-from pipelines.replication.partition.commitment import provisional
+from pipelines.replication.partition.commitment import by_controller, provisional
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.loss import Verdict, judge
 from pipelines.replication.partition.printed_ends import count_printed_hw, judge_printed_hw
@@ -41,6 +41,8 @@ class TopicHistory(TopicState):
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
+        if event.event_type in ("isr", "hw") and not by_controller(event):
+            self.terms.take_epoch(event)
         if event.log_start is not None and event.event_type not in ("leader", "truncate"):
             self.terms.log_start = max(self.terms.log_start, event.log_start)
         if event.event_type == "leader":
@@ -100,11 +102,22 @@ class TopicHistory(TopicState):
         verdict = Verdict("topic_recreated", "proven", evidence, before, last.offset, event.hw, event.leo)
         self.publish(verdict, "recreated", event.ts, event.level)
 
-    def goes_back(self, event: PartitionEvent) -> bool:
+    def goes_back(self, event: PartitionEvent, lookup: TermLookup) -> bool:
         """Whether an event shows that leader epochs began again below."""
-        if event.event_type not in ("leader", "follower") or event.watched:
+        known = event.event_type in ("leader", "follower") or (event.event_type == "isr" and not by_controller(event))
+        if not known or event.watched:
             return False
-        return self.terms.goes_back(event) or self.isr.goes_back(event)
+        return self.terms.goes_back(event) or self.isr.goes_back(event) or self._resumes_ended_epoch(event, lookup)
+
+    def _resumes_ended_epoch(self, event: PartitionEvent, lookup: TermLookup) -> bool:
+        """Whether a leader resumes an epoch that had ended before its broker was registered, which then knows of that
+        (BrokerLifecycleManager: it catches up with its registration). One clock tells both times, the controller's."""
+        position = self.terms.positions.get(event.broker_id)
+        if event.event_type != "leader" or position is None or not position.led or position.epoch != event.leader_epoch:
+            return False
+        states = lookup.broker_states(event.broker_id, event.ts)
+        registered = max((ts for ts, detail, *_ in states if detail == "started"), default=0)
+        return self.isr.had_ended(position.epoch, registered)
 
     def is_before_restoration(self, event: PartitionEvent, restored_at: int) -> bool:
         """Whether an event that comes late is of before leader epochs began again below: its broker has not begun in
@@ -123,7 +136,7 @@ class TopicHistory(TopicState):
         self.leave(event, lookup)
         after = TopicHistory(self.cluster, self.topic, self.partition, closes_at=self.closes_at, now=self.now)
         known = [*self.terms.terms]
-        after.restored_at = self.terms.lineage_begins_at(event, CONFIRMATION_US)
+        after.restored_at = self.terms.lineage_begins_at(event)
         after.terms = self.terms.begin_lineage(after.restored_at, event.ts, CONFIRMATION_US)
         later = [t for t in known if t not in self.terms.terms]
         self.decide(NEVER, event.ts, lookup)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from pipelines.replication.partition.events import PartitionEvent
 from schemas.event_types import CLEAN_START, UNCLEAN_START
@@ -234,6 +235,30 @@ def test_epochs_go_back_as_a_leader_resumes_one_that_a_follower_goes_back_to(res
     rows = regressions(sorted(events, key=lambda event: event.ts), lookup)
     critical = [(r["leader_epoch"], r["lost_from"], r["lost_to"]) for r in rows if r["severity"] == "critical"]
     assert critical == lost
+
+
+RESUMES = leader(60_000, 1, 0, 0, 0, (1, 2))
+ENDED = election(50_000, 2, 1, isr=(2,), partition_epoch=1)
+
+
+@pytest.mark.parametrize(("rows", "restorations"), [
+    pytest.param([replace(ENDED, committed=True), RESUMES], 1, id="its leader was registered after another's election"),
+    pytest.param([ENDED, RESUMES], 0, id="or after one that may not be committed"),
+    pytest.param([replace(ENDED, ts=57_000_000, committed=True), RESUMES], 0, id="or before the election"),
+    pytest.param([isr(59_000, 1, (2,), 1, leader_id=2, leader_epoch=1), RESUMES], 1, id="it told the later ISR before"),
+    pytest.param(
+        [leader(59_000, 2, 1, 0, 0, (2,)), RESUMES, isr(90_000, 2, (1,), 1, leader_id=1, leader_epoch=0)],
+        1,
+        id="the later leader tells the earlier ISR",
+    ),
+])  # fmt: skip
+def test_epochs_go_back_though_only_other_rows_tell_of_the_later_one(rows, restorations):
+    events = [leader(1, 1, 0, 0, 0, (1, 2)), *(replace(row) for row in rows)]
+    for event in events:
+        event.source_id = f"b{event.broker_id}"
+    history = history_of(events, FakeLookup(states={1: [(55_000, "started", 7)]}))
+    assert history.terms.lineage == restorations
+    assert [t.start_ts for t in history.terms.terms if t.epoch == 0][-1] == RESUMES.ts
 
 
 def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
