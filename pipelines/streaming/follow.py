@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -77,22 +76,18 @@ class RunSummary:
     seconds: float = 0.0
     stopped: bool = False
 
-    def __add__(self, later: RunSummary) -> RunSummary:
-        done = self.batches + later.batches, self.events + later.events, self.seconds + later.seconds
-        return RunSummary(*done, later.stopped)
-
 
 def follow(
     running: StreamingQuery,
     lake: Lake,
     on_batch: Callable[[Batch], None] | None,
-    stopping: threading.Event,
+    is_asked: Callable[[], bool],
     held: Held,
     on_slow: Callable[[InFlight], None] | None = None,
     slow_s: float = 30.0,
     upkeep: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Reports each batch as it ends, until the query ends or, asked to stop, until the batch in flight has ended.
+    """Reports each batch as it ends, until the query ends or, once `is_asked` to stop, until the batch in flight has.
 
     `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long; `upkeep` is called
     again and again. Raises RunFailed, LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has
@@ -105,7 +100,7 @@ def follow(
     while True:
         held.check()
         # Asked before the progress is read: the last batch's is there once the query is not active.
-        active, asked = running.isActive, stopping.is_set()
+        active, asked = running.isActive, is_asked()
         batches = [_batch(progress, lake) for progress in _progress(running, seen)]
         for batch in batches:
             seen = batch.batch_id

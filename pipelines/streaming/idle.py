@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipelines.lake.lake import Lake
@@ -12,6 +13,8 @@ from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.query import Query
 from pipelines.streaming.source.bronze_log import BronzeLog, Offset, last_version_read
 from pipelines.streaming.source.closings import count_closings
+
+ASKED_S = 1.0
 
 
 def nothing_new(lake: Lake, query: Query) -> bool:
@@ -35,6 +38,20 @@ def nothing_new(lake: Lake, query: Query) -> bool:
     if level and "snapshot" in end and log.is_another(Offset(**end), read_to):
         return False
     return level and bool(end.get("closed", 0) == count_closings(lake))
+
+
+def at_end(lake: Lake, query: Query) -> Callable[[], bool]:
+    """What asks whether nothing is new, once a second: it says no in between."""
+    asked = time.monotonic()
+
+    def ask() -> bool:
+        nonlocal asked
+        if time.monotonic() - asked < ASKED_S:
+            return False
+        asked = time.monotonic()
+        return nothing_new(lake, query)
+
+    return ask
 
 
 def _recorded(manifests: Manifests, done: int, end: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,8 +25,8 @@ from pipelines.streaming.checkpoint.manifest import resume
 from pipelines.streaming.checkpoint.moved import follow_move
 from pipelines.streaming.checkpoint.query import Query, open_query, record_spark, recorded
 from pipelines.streaming.dataflow import packed_bronze, reconstruct, start
-from pipelines.streaming.follow import Batch, InFlight, JvmEnded, RunFailed, RunSummary, follow, is_cut_off
-from pipelines.streaming.idle import nothing_new
+from pipelines.streaming.follow import POLL_S, Batch, InFlight, JvmEnded, RunFailed, RunSummary, follow, is_cut_off
+from pipelines.streaming.idle import at_end, nothing_new
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.relayout import relaid
 from pipelines.streaming.signals import stoppable
@@ -162,16 +162,16 @@ class _Runs:
         self, query: Query, interval: float | None, done: OnBatch, stopping: threading.Event, only_planned: bool = False
     ) -> RunSummary:
         """Follows a query to the end of the data, or until it is asked to stop; `done` gets each batch."""
-        summary = self._follow_one(query, interval, done, stopping, only_planned)
-        # Spark 4.1 takes the end of the first batch for that of the data.
-        while interval is None and not (only_planned or summary.stopped or limits_batches()):
-            if nothing_new(self.lake, query):
-                break
-            summary += self._follow_one(query, None, done, stopping, False)
-        return summary
+        if interval is not None or only_planned or limits_batches():
+            return self._follow_one(query, interval, done, stopping.is_set, only_planned)
+        # Spark 4.1 takes the end of the first batch for that of the data, and keeps sockets of each query: one goes on
+        # there until nothing is new.
+        ends = at_end(self.lake, query)
+        summary = self._follow_one(query, POLL_S, done, lambda: stopping.is_set() or ends(), False)
+        return replace(summary, stopped=stopping.is_set())
 
     def _follow_one(
-        self, query: Query, interval: float | None, done: OnBatch, stopping: threading.Event, only_planned: bool
+        self, query: Query, interval: float | None, done: OnBatch, asked: Callable[[], bool], only_planned: bool
     ) -> RunSummary:
         bounds, slow_s = (self.asked.max_bytes_per_trigger, self.asked.max_rows_per_trigger), SLOW * self.asked.every_s
         packed = packed_bronze(self.spark, self.lake, query, *bounds, only_planned)
@@ -179,7 +179,7 @@ class _Runs:
         return follow_to_end(
             lambda: start(facts, self.lake, query, interval, self.held.token),
             lambda running: follow(
-                running, self.lake, done, stopping, self.held, self.on_slow, slow_s, self.upkeep.when_due
+                running, self.lake, done, asked, self.held, self.on_slow, slow_s, self.upkeep.when_due
             ),
             lambda message: explained(message, self.lake, query.query_id),
         )

@@ -10,6 +10,7 @@ from pipelines.commands.progress import slow_line
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import Held
 from pipelines.streaming import follow as following
+from pipelines.streaming import idle
 from pipelines.streaming.follow import Batch, JvmEnded, follow, is_cut_off
 from pipelines.streaming.job import follow_to_end
 from tests.unit.streaming.checkpoints import planned
@@ -59,8 +60,7 @@ def got(tmp_path, slow_s, **begun):
                 running.isActive = False
 
     planned(tmp_path, 0, {"snapshot": 0, "version": 1, "index": 0, "events": 4_000_000}, **begun)
-    stopping = SimpleNamespace(is_set=lambda: False)
-    follow(running, Lake(str(tmp_path), {}), None, stopping, Poll(), on_slow, slow_s)
+    follow(running, Lake(str(tmp_path), {}), None, lambda: False, Poll(), on_slow, slow_s)
     return lines
 
 
@@ -96,8 +96,7 @@ def test_what_is_kept_up_is_looked_after_while_the_query_runs(tmp_path):
         looks.append(running.isActive)
         running.isActive = len(looks) < 3
 
-    stopping = SimpleNamespace(is_set=lambda: False)
-    follow(running, Lake(str(tmp_path), {}), None, stopping, Held(), slow_s=3600, upkeep=upkeep)
+    follow(running, Lake(str(tmp_path), {}), None, lambda: False, Held(), slow_s=3600, upkeep=upkeep)
     assert looks == [True] * 3
 
 
@@ -112,7 +111,7 @@ def test_a_batch_whose_record_for_metrics_cannot_be_written_ends_no_run(tmp_path
     monkeypatch.setattr(following, "_progress", lambda *_: [{}])
     monkeypatch.setattr(following, "_batch", lambda *_: batch)
     monkeypatch.setattr(Lake, "write_durably", fail)
-    summary = follow(running, Lake(str(tmp_path), {}), told.append, SimpleNamespace(is_set=lambda: False), Held())
+    summary = follow(running, Lake(str(tmp_path), {}), told.append, lambda: False, Held())
     assert (told, summary.batches, summary.events) == ([batch], 1, 3)
     assert "no space left on device" in caplog.text
 
@@ -146,3 +145,14 @@ def test_a_jvm_that_ends_ends_the_run_with_that_reason(during):
     begin, follow_one = (cut_off, None) if during == "the start" else (lambda: None, cut_off)
     with pytest.raises(JvmEnded):
         follow_to_end(begin, follow_one, str)
+
+
+def test_whether_nothing_is_new_is_looked_at_once_a_second(monkeypatch):
+    """As each look lists the checkpoint, of an object store, too."""
+    clock, looks = [0.0], []
+    monkeypatch.setattr(idle, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(idle, "nothing_new", lambda *_: looks.append(clock[0]) or len(looks) == 2)
+    ends, found = idle.at_end(None, None), []
+    for clock[0] in (0.5, 1.0, 1.5, 2.0):
+        found.append(ends())
+    assert (found, looks) == ([False, False, False, True], [1.0, 2.0])
