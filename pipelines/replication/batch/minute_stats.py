@@ -128,6 +128,7 @@ GaugeMove = tuple[int, int, GaugeState, GaugeState]
 def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats) -> None:
     """Moves the gauges of brokers; the lane of a broker that leads no more is marked as deposed."""
     moved: Counter[tuple[str, int | None, int, str]] = Counter()
+    leader_ids, deposed = state.partitions["leader_id"], state.lanes["deposed"]
     for partition, ts, before, after in moves:
         cluster = state.place(partition)[0]
         for name, was, now in zip(GaugeState._fields[1:], before[1:], after[1:], strict=True):
@@ -135,10 +136,11 @@ def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats
                 moved[cluster, before.leader_id, ts, name] -= 1
             if now:
                 moved[cluster, after.leader_id, ts, name] += 1
-        led = before.leader_id is not None and before.leader_id >= 0
-        lane = state.lane_of(partition, before.leader_id) if before.leader_id is not None and led else -1
-        if lane >= 0 and state.partitions["leader_id"][partition] != before.leader_id:
-            state.lanes["deposed"][lane] = 1
+        led = before.leader_id
+        if led is None or led < 0 or leader_ids[partition] == led:
+            continue
+        if (lane := state.lane_of(partition, led)) >= 0:
+            deposed[lane] = 1
     for (cluster, leader, ts, name), count in moved.items():
         minutes.add(cluster, leader, ts, name, count)
 
