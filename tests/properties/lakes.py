@@ -284,8 +284,16 @@ class Lake:
             row = dict(self.rows[at])
             name = self.random.choice(("ts", "leo", "hw", "leader_leo", "isr", "partition", "detail", "event_type"))
             row[name] = self.random.choice(VALUES.get(name, (row["ts"], row["ts"] + 1000 if row["ts"] else 0)))
+            if name == "partition" and row[name] >= 0 and not self._has_told(row):
+                return
             self.rows.append(row)
             self.at.append(self.at[at])
+
+    def _has_told(self, row: Row) -> bool:
+        """Whether its source has told the number of a row in its series: one of the future would make a gap in time."""
+        series = *IDENTITY, "topic", "partition"
+        same = (one for one in self.rows if all(one[name] == row[name] for name in series))
+        return any(one["seq"] is not None and row["seq"] is not None and one["seq"] >= row["seq"] for one in same)
 
     def restart_source(self) -> None:
         """A writer that lost its position comes back as another incarnation."""
