@@ -115,12 +115,13 @@ def session(
     for name, value in settings.items():
         if name not in secrets:
             builder = builder.config(name, value)
-    with stderr_to(Path(log_file or default_log_file())) if started_here else nullcontext(), children_without_signals():
+    printed = Path(log_file or default_log_file())
+    with stderr_to(printed) if started_here else nullcontext(), children_without_signals():
         if kept is not None and starts_warm(settings["spark.master"], os.environ.get(spark_internals.PYTHON)):
             python = zygote.start(kept)
         if kept is not None and python is None:
             scratch.remove_at_end(kept)
-        with _python_of_spark(python):
+        with _python_of_spark(python), _cause_of_no_jvm(printed):
             spark = builder.getOrCreate()
     hadoop.configure(spark, secrets)
     # Workers of a JVM that others started do not inherit what this process has set.
@@ -146,6 +147,24 @@ def _python_of_spark(path: str | None) -> Iterator[None]:
         yield
     finally:
         os.environ[spark_internals.PYTHON] = before
+
+
+@contextmanager
+def _cause_of_no_jvm(printed: Path) -> Iterator[None]:
+    """Raises UnsuitableSpark with what a JVM `printed` last, where it ends before Spark can reach it."""
+    from pyspark.errors import PySparkRuntimeError
+
+    before = printed.stat().st_size if printed.exists() else 0
+    try:
+        yield
+    except PySparkRuntimeError as error:
+        if "JAVA_GATEWAY_EXITED" not in str(error):
+            raise
+        lines = printed.read_bytes()[before:].decode(errors="replace").splitlines() if printed.exists() else []
+        # A trace is indented, and the script that starts Java complains behind it.
+        said = [line for line in lines if line and not line[0].isspace() and "spark-class: line" not in line]
+        why = said[-1] if said else "it printed nothing"
+        raise UnsuitableSpark(f"Spark's JVM ended as it started: {why} (all of it is in {printed})") from error
 
 
 def _no_traces_of_closed_connections() -> None:

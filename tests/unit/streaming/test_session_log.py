@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 
@@ -9,7 +10,7 @@ import pytest
 
 from pipelines.cache import cache_dir
 from pipelines.streaming import session
-from pipelines.streaming.session import KEPT_LOGS, default_log_file, stderr_to
+from pipelines.streaming.session import KEPT_LOGS, UnsuitableSpark, default_log_file, stderr_to
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +58,22 @@ def test_traces_of_py4j_are_not_logged_and_those_of_others_are():
     make = logging.getLogger().makeRecord
     said = [make("root", logging.ERROR, f"/env/{name}/a.py", 1, name, (), None) for name in ("py4j", "duckdb")]
     assert [record.msg for record in said if session._not_of_py4j(record)] == ["duckdb"]
+
+
+def test_a_jvm_that_ends_as_it_starts_is_told_with_its_reason(tmp_path, monkeypatch):
+    """Spark only says that the gateway exited; Java says that nobody resolves a container's name."""
+    java = tmp_path / "bin/java"
+    java.parent.mkdir()
+    java.write_text(f"""#!/bin/sh
+case "$*" in *-version*) exec {shutil.which("java")} "$@";; esac
+echo "WARNING: Using incubator modules" >&2
+echo "Caused by: java.net.UnknownHostException: vm: Name or service not known" >&2
+echo "	at java.base/java.net.InetAddress.getLocalHost(InetAddress.java:1936)" >&2
+exit 1
+""")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    printed = tmp_path / "spark.log"
+    printed.write_text("java.lang.Error: of a run before\n")
+    with pytest.raises(UnsuitableSpark, match=r"UnknownHostException: vm: Name or service not known .*spark\.log"):
+        session.session(log_file=printed, delta=False)
