@@ -259,6 +259,16 @@ KEPT = [
         THREE._replace(restored=True, configured=(1, 2)),
         _numbers("0022000101000000000113200301"),
     ),
+    Kept(
+        "an old log elected uncleanly, of a broker that was away while others led",
+        THREE,
+        _numbers("002211000100000000101000000010001"),
+    ),
+    Kept(
+        "the same, as it came back when the other had led",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("00020101000000100121010110101000100010001000100211"),
+    ),
     Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
     Kept(
         "a follower's HW that rises where its log does not grow",

@@ -84,7 +84,7 @@ def attribute_stored_hw(
     if hw is not None:
         doubtful = behind_gap or terms.crosses_seam(event) or terms.in_another_of_epoch(key, event.broker_id)
         silent = _followed_untold(position, key, event, terms, lookup, behind_gap=behind_gap)
-        for other in [*(untold := _ran_untold(position, event, terms, lookup)), *silent]:
+        for other in [*(untold := _ran_untold(position, event, terms, isr, lookup)), *silent]:
             other.perhaps |= {event.broker_id}
         doubtful = doubtful or bool(silent)
         killed = False if doubtful else bool(untold) or _is_of_before_a_cut(position, hw, event, lookup)
@@ -188,7 +188,9 @@ def _there_since(broker_id: int, since: int, until: int, lookup: TermLookup) -> 
     return since if lookup.started_between(broker_id, since, until) else None
 
 
-def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: Terms, lookup: TermLookup) -> list[Term]:
+def _ran_untold(
+    position: BrokerPosition | None, event: PartitionEvent, terms: Terms, isr: IsrHistory, lookup: TermLookup
+) -> list[Term]:
     """The terms of later epochs in which the broker ran before it stopped uncleanly, of which its log tells nothing: a
     power failure cuts its log file like its data, and the HW may be one of these."""
     if position is None or terms.terms[-1:] == [] or terms.terms[-1].epoch <= position.epoch:
@@ -201,7 +203,8 @@ def _ran_untold(position: BrokerPosition | None, event: PartitionEvent, terms: T
     # with ZooKeeper its registration is told before its start, by another clock
     until = starts[-1] - lookup.grace_us if starts else unclean[-1]
     later = [t for t in terms.terms if t.epoch > position.epoch and t.ts < until]
-    return [] if not later or _was_gone(event.broker_id, later[0].ts, until, lookup) else later
+    told = ((t, isr.elected_at(t.epoch) or t.ts, isr.elected_at(t.epoch + 1) or until) for t in later)
+    return [t for t, since, end in told if not _was_gone(event.broker_id, since, min(end, until), lookup)]
 
 
 def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
