@@ -269,6 +269,11 @@ KEPT = [
         THREE._replace(restored=True, configured=(1, 2)),
         _numbers("00020101000000100121010110101000100010001000100211"),
     ),
+    Kept(
+        "an old log elected uncleanly, after a leader that never began",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("00020100000000000110000101000001000100000000001"),
+    ),
     Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
     Kept(
         "a follower's HW that rises where its log does not grow",

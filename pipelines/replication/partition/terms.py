@@ -448,16 +448,18 @@ class Terms(Persisted):
         uncleanly, brings its old log back.
         """
         broker, place = term.broker_id, self.terms.index(term)
-        before = self.terms[place - 1] if place else self.folded_term
+        begun = [t for t in self.terms[:place] if t.start_ts is not None or t.unclean]
+        before = begun[-1] if begun else self.folded_term  # who was elected cleanly went on from where that ended
         other = broker if before is None else before.broker_id
         starts: list[tuple[int | None, int | None]] = [(term.start_offset, term.epoch)]
         complete = term.known_start is not None
         while place > 0:
             since = self.terms[place := place - 1]
+            complete = complete and since.start_ts is not None
             there = {b for b in (broker, other) if self.took_part(since, b, as_of, lookup)}
             if there == {broker, other}:
                 doubtful = any(self.in_another_of_epoch(since.key, b) for b in there)
-                return _least(starts, complete=complete and since.start_ts is not None and not doubtful)
+                return _least(starts, complete=complete and not doubtful)
             earlier = [b for t in self.terms[:place] for b in (broker, other) if self.took_part(t, b, as_of, lookup)]
             may_be = {broker, other} - there - {*earlier, *self.since} or {broker, other} & since.perhaps - there
             told = {t.broker_id for t in self.terms[place:] if t.start_ts is not None and t.key <= term.key}
@@ -467,7 +469,7 @@ class Terms(Persisted):
                 starts.append((since.start_offset, since.epoch))
                 complete = complete and since.known_start is not None
                 broker, other = since.broker_id, ({broker, other} - there).pop()
-            if since.broker_id not in told:  # a leader tells where it had been as it starts
+            if since.broker_id not in told and (there or since.unclean):  # a leader tells where it was as it starts
                 return _least(starts, complete=False)
         starts.append((self._folded_apart(broker, other), None))
         were_there = self.since.get(broker, 0) is None and self.since.get(other, 0) is None
