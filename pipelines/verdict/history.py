@@ -25,12 +25,13 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         for sentence in (words.sentences(text, f"{state.value}: ") if groups else [text])
     ]
     # As grave as what is lost, or may be.
-    found += [(found[0][0], text) for text in (*record.copies, *_by_earlier_rules(record, limits.since)) if found]
+    beside = [*(one for text in record.copies for one in _fitting(text)), *_by_earlier_rules(record, limits.since)]
+    found += [(found[0][0], text) for text in beside if found]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
         return [*found, (State.OK, after + before)]
-    return found or [_none(record, limits.since, record.judged_to)]
+    return found or _none(record, limits.since, record.judged_to)
 
 
 def start(since: Since, judged_to: datetime) -> datetime | None:
@@ -52,17 +53,27 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
         yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
-def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> tuple[State, str]:
-    """The sentence where nothing shows a loss: calm only of the stretch in which one would have been seen."""
+def _fitting(text: str) -> list[str]:
+    """A sentence whole, or its clauses where it is too long; a command in it is never cut."""
+    return [text] if len(text) <= words.SENTENCE else text.split("; ")
+
+
+def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tuple[State, str]]:
+    """The sentences where nothing shows a loss: calm only of the stretch in which one would have been seen."""
     first = _first(record, since, judged_to)
     seen, level = coverage(record, first, judged_to), f"at {words.levels(record.levels)}"
     holes = [*seen.holes, *missing(record), *_by_earlier_rules(record, since)]
     if not holes:
-        return State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}"
-    said = f"{_from_to(first, judged_to)}, {level}: {'; '.join(holes)}"
+        return [(State.OK, f"no loss is known {_from_to(seen.since, seen.until)}, {level}")]
+    state, said = State.LOSS_NOT_EXCLUDED, "a loss is not excluded"
     if record.partitions and (record.unstarted == record.partitions or not record.terms):
-        return State.NOT_JUDGED, f"whether anything was lost is not known {said}"
-    return State.LOSS_NOT_EXCLUDED, f"a loss is not excluded {said}"
+        state, said = State.NOT_JUDGED, "whether anything was lost is not known"
+    said = f"{said} {_from_to(first, judged_to)}, {level}"
+    whole = f"{said}: {'; '.join(holes)}"
+    return [
+        (state, text)
+        for text in ([whole] if len(whole) <= words.SENTENCE else [said, *words.sentences("; ".join(holes))])
+    ]
 
 
 def _by_earlier_rules(record: ClusterRecord, since: Since) -> Iterator[str]:

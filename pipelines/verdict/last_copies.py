@@ -44,7 +44,12 @@ class LastCopy:
             about = ["--all", "--cluster", self.cluster, "--lake", lake, "--out", "FOLDER"]
         run = shlex.join(["hwmark", "rescue", "--from", "DIR", *about])
         who = f"broker {self.broker_id} {_AWAY[self.state]}"
-        return f"{who} and {has} {words.listed(ranges)}: copy its log directory before you start it, or run `{run}`"
+        for named in range(words.NAMED, -1, -1):
+            lost = words.listed(ranges, named) if named else words.count(len(ranges), "lost range")
+            said = f"{who} and {has} {lost}: copy its log directory before you start it"
+            if len(said) <= words.SENTENCE:
+                break
+        return f"{said}; or run `{run}`"
 
 
 def last_copies(lake: Lake, wanted: Filter) -> list[LastCopy]:

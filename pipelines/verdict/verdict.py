@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pipelines.printable import printable
+from pipelines.verdict import words
 from pipelines.verdict.history import history
 from pipelines.verdict.judged import Judged, judged
 from pipelines.verdict.present import present
@@ -45,11 +46,20 @@ def verdict(record: ClusterRecord, limits: Limits, now: datetime) -> Verdict:
     """Return the verdict on a cluster at the moment `now` of the wall clock, which must have a time zone."""
     first = judged(record, limits, now)
     said = [
-        Line(record.cluster, "judged", first.state, first.text),
-        *(Line(record.cluster, "present", *line, record.scope) for line in present(record, first)),
+        *(Line(record.cluster, "judged", first.state, text) for text in _split(first.state, first.text)),
+        *(
+            Line(record.cluster, "present", state, text, record.scope)
+            for state, said in present(record, first)
+            for text in _split(state, said)
+        ),
         *(Line(record.cluster, "history", *line, record.scope) for line in history(record, first, limits)),
     ]
     return Verdict(record.cluster, first, tuple(sorted(said, key=lambda line: line.state.rank)))
+
+
+def _split(state: State, text: str) -> list[str]:
+    """A text in sentences; what is wrong begins each, OK the first alone."""
+    return words.sentences(text, "" if state is State.OK else f"{state.value}: ")
 
 
 def lines(verdicts: Iterable[Verdict]) -> list[Line]:

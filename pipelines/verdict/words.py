@@ -91,4 +91,7 @@ def levels(partitions: Mapping[int | None, int]) -> str:
         return level(None)
     if len(found) == 1:
         return level(found[0])
-    return ", ".join(f"{level(n)} for {count(partitions[n], 'partition')}" for n in found)
+    if len(found) == 2:
+        return ", ".join(f"{level(n)} for {count(partitions[n], 'partition')}" for n in found)
+    bare = [level(n).partition(" (")[0] for n in found]
+    return f"{', '.join(f'{name} for {partitions[n]:,}' for name, n in zip(bare, found, strict=True))} partitions"

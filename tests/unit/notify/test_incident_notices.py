@@ -460,7 +460,7 @@ def test_a_channel_begins_anew_when_what_is_told_changes(desk):
 
 def test_a_message_of_a_loss_says_first_whose_start_would_cut_the_last_copy(desk):
     desk.clock.now = LOST.written_at
-    text = "broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it, or run …"
+    text = "broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it; or run …"
     seen = replace(seen_at(desk, OFFLINE, LOST), copies={"prod": [text], "other": ["not of this cluster"]})
     body = notice(seen.episodes[0], LINKS, seen, unseen=False, again=False).body.splitlines()
     assert [line for line in body if "copy its log" in line] == [f"Before any start: {text}"]

@@ -219,7 +219,8 @@ CASES = {
     ),
     "lines not understood": Case(
         not_understood,
-        [f"{JUDGED}; 1 gap in its telemetry; 2 lines of broker-2/server.log not understood, such as "
+        [f"{JUDGED}; 1 gap in its telemetry",
+         "prod: 2 lines of broker-2/server.log not understood, such as "
          '"Skipped the become-leader state change … PartitionRegistration(…)"'],
         (), ("gap",),
     ),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipelines.verdict import verdict
+from pipelines.verdict import verdict, words
 from pipelines.verdict.coverage import join, terms_seen
 from pipelines.verdict.records import ClusterRecord, Condition, Limits, PartitionGroup, Source
 
@@ -33,8 +33,9 @@ RECORD = ClusterRecord(
 
 def told(of_broker_2, **more):
     record = replace(RECORD, **{"terms": {**RECORD.terms, 2: tuple(of_broker_2)}, **more})
-    (line,) = [line for line in verdict(record, Limits(), at(0)).lines if line.part == "history"]
-    return line.text
+    found = [line.text for line in verdict(record, Limits(), at(0)).lines if line.part == "history"]
+    assert [text for text in found if len(text) > words.SENTENCE] == []
+    return "; ".join(found)
 
 
 def test_the_stretch_is_that_in_which_all_could_be_seen():

@@ -32,7 +32,7 @@ def texts(brokers, *losses):
 def test_the_former_leader_that_is_down_has_what_is_lost(state):
     """`down` is what a watcher says of it."""
     assert texts([broker(state=state), broker(2, "answers")]) == [
-        "broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it, or run "
+        "broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it; or run "
         "`hwmark rescue --from DIR --topic orders --partition 0 --offsets 120..299 --out FILE`"
     ]
 

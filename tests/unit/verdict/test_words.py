@@ -327,7 +327,7 @@ def test_of_brokers_that_ceased_to_answer_one_after_another_the_time_is_said_to_
 def test_where_no_broker_answers_the_watcher_is_blamed_and_the_cluster_not_judged():
     out = {broker: Unheard("unknown", at(broker), CUT_OFF) for broker in (1, 2, 3)}
     for backlog in (None, Backlog(7, at(20))):
-        (sentence,) = part("judged", replace(WATCHED, unheard=out, backlog=backlog))
+        sentence, *_ = part("judged", replace(WATCHED, unheard=out, backlog=backlog))
         assert sentence.startswith("NOT JUDGED: no broker has answered the watcher since 2026-09-01 12:00:03 UTC: ")
     one_is_new = {2: Unheard("unknown", at(5), "one round without an answer: timed out")}
     assert verdict(replace(WATCHED, unheard=one_is_new), Limits(), at(25)).judged.state is State.OK
