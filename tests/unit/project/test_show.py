@@ -302,7 +302,9 @@ def test_clusters_come_with_the_worst_first(lake):
     for cluster, wrong in (("a", {"ar": [1], "isr": [1]}), ("z", {"offline": True, "leader_id": -1, "isr": [2]})):
         write(lake, "partition_health", health("orders", 0, cluster=cluster, **wrong))
         reported(lake, 1, cluster=cluster)
-    assert [line.split(": ")[0] for line in show(lake, "verdict")[1].splitlines()] == [*"zzz", *"aaa", *["prod"] * 3]
+    clusters = [line.split(": ")[0] for line in show(lake, "verdict")[1].splitlines()]
+    assert list(dict.fromkeys(clusters)) == ["z", "a", "prod"]
+    assert clusters == sorted(clusters, key=["z", "a", "prod"].index)
 
 
 def test_a_verdict_is_data_too(lake):
