@@ -274,6 +274,12 @@ KEPT = [
         THREE._replace(restored=True, configured=(1, 2)),
         _numbers("00020100000000000110000101000001000100000000001"),
     ),
+    Kept(
+        "a clock at a controller that told an epoch of after a restoration alone",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("20011132020010120011020211111021111002220101020001111310021"),
+        View(3, "info"),
+    ),
     Kept("a leader between that tells of its next start only", TWO, _numbers("0000110010101011010100000001")),
     Kept(
         "a follower's HW that rises where its log does not grow",

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from pipelines.replication.batch.copied_lines import list_hash
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.compiled.records import Arrays, RecordLayout, Records
-from pipelines.replication.compiled.types import I64
+from pipelines.replication.compiled.types import I64, LOW, NULL, NULL32
 from pipelines.replication.events.columns import BY_CONTROLLER, CODE
 from pipelines.replication.metadata.layout import CLOCK_OFFSETS, RECORDED_EPOCHS, REPORTED_EPOCHS, REQUESTED_EPOCHS
 from pipelines.replication.rules import Rules
@@ -72,18 +72,21 @@ def compare_clocks(state: State, batch: Batch, rules: Rules) -> list[WrongClock]
     by_broker = np.isin(c.kind[rows], _BY_BROKER) & ~by_controller
     requests = c.kind[rows] == CODE["isr_proposed"]
     epochs = np.stack([key, c.ts[rows], c.topic_id[rows]], axis=1).astype(np.int64)
-    recorded_now = np.column_stack([epochs, isr])[by_controller]
+    told = (c.leader_epoch[rows] != NULL32) & (c.leader_id[rows] != NULL32)
+    leader_epoch, leader = (column[rows].astype(np.int64) for column in (c.leader_epoch, c.leader_id))
+    led = np.where(told, leader_epoch << 32 | leader & LOW, NULL)
+    recorded_now = np.column_stack([epochs, isr, led])[by_controller]
     recorded = np.concatenate([_rows(state.recorded_epochs), recorded_now])
-    reported_now = np.column_stack([epochs, c.broker[rows], series])[by_broker]
+    reported_now = np.column_stack([epochs, c.broker[rows], series, led])[by_broker]
     reported = np.concatenate([_rows(state.reported_epochs), reported_now])
     next_epoch = np.column_stack([epochs[:, 0] + 1, epochs[:, 1:], isr, series])
     requested = np.concatenate([_rows(state.requested_epochs), next_epoch[requests]])
     recorded = _earliest(recorded[recorded[:, 1] > horizon], 1)
     reported, requested = _earliest(reported, 1), _earliest(requested, 1)
     # of several records of an epoch, as after a restored snapshot, each bounds the clock by what is true of any
-    matched, ahead, since = _match(reported, recorded[np.argsort(-recorded[:, 1], kind="stable")], 3)
+    matched, ahead, since = _match(reported, recorded[np.argsort(-recorded[:, 1], kind="stable")])
     latest = np.concatenate([recorded, recorded_now[np.argsort(recorded_now[:, 1], kind="stable")]])
-    answered, lead, answered_at = _match(requested, latest, 4)
+    answered, lead, answered_at = _match(requested, latest, by_isr=True)
     after = Differences(reported[matched, 4], ahead, since)
     before = Differences(requested[answered, 4], lead, answered_at)
     wrong = _wrong_clocks(state, after, before, grace)
@@ -151,23 +154,28 @@ def _clock(state: State, series: int, ts: int, ahead: int) -> WrongClock:
     return WrongClock(partition, broker, (str(cluster), str(source_id), int(epoch)), int(ts), int(ahead))
 
 
-def _match(reported: Records, recorded: Records, columns: int) -> tuple[npt.NDArray[np.bool_], I64, I64]:
+def _match(reported: Records, recorded: Records, *, by_isr: bool = False) -> tuple[npt.NDArray[np.bool_], I64, I64]:
     """(which of `reported` a controller recorded too; by how much each of those is ahead; since when that is known).
 
-    Rows match where key and topic id are equal, and the ISR too where the first `columns` include it; of several rows
-    of the controller the last one counts.
+    Rows match where key and topic id are equal, and the ISR too if that is asked; of several rows of the controller the
+    last one counts. A report of another leader is of an epoch that nobody recorded: it began again with a restored
+    snapshot. A request is answered under a later leader epoch, too (before Kafka 3.6 an ISR that shrinks begins one).
     """
     matched = np.zeros(len(reported), dtype=np.bool_)
     if not len(recorded) or not len(reported):
         return matched, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     number = np.zeros(len(recorded) + len(reported), dtype=np.int64)
-    for k in (0, 2, 3)[: columns - 1]:
+    for k in (0, 2, 3) if by_isr else (0, 2):
         values = _dense_numbers(np.concatenate([recorded[:, k], reported[:, k]]))
         number = _dense_numbers(number * (values.max() + 1) + values)
-    ts = np.full(number.max() + 1, -1, dtype=np.int64)
-    ts[number[: len(recorded)]] = recorded[:, 1]
-    recorded_at = ts[number[len(recorded) :]]
-    matched = recorded_at >= 0
+    last = np.full(number.max() + 1, -1, dtype=np.int64)
+    last[number[: len(recorded)]] = np.arange(len(recorded))
+    at = last[number[len(recorded) :]]
+    recorded_at = recorded[at, 1]
+    matched = at >= 0
+    if not by_isr:
+        led, by = recorded[at, 4], reported[:, 5]
+        matched &= (led == by) | (led == NULL) | (by == NULL)
     return matched, (reported[:, 1] - recorded_at)[matched], np.maximum(reported[:, 1], recorded_at)[matched]
 
 

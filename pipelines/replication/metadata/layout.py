@@ -19,15 +19,15 @@ CONFIGS = record_layout(key=0, ts=0, min_isr=NULL32, lag=NULL, topic_id=-1)
 BROKER_VERSIONS = record_layout(key=0, ts=0, reported=0, value=0)
 """What a broker says of the rules it follows, see kafka_versions."""
 
-RECORDED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0)
+RECORDED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0, led=NULL)
 """When a controller recorded a partition epoch, and the ISR in it as a hash; the key is partition << 32 | partition
-epoch."""
+epoch. `led`: leader epoch << 32 | leader, where both are told."""
 
 RECORD_GRACES = 4
 """For so many graces such a record counts; batches keep it for longer (clock_offsets.KEPT_GRACES), whichever way rows
 are cut."""
 
-REPORTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1)
+REPORTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, broker=NULL32, series=-1, led=NULL)
 """When a broker reported a partition epoch that no controller has reported yet."""
 
 REQUESTED_EPOCHS = record_layout(key=0, ts=NULL, topic_id=-1, isr=0, series=-1)

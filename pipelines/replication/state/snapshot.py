@@ -62,6 +62,8 @@ _ADDED_COLUMNS = {
     "replicas": frozenset({"first_fetch", "passed"}),
     "recent_hws": frozenset({"reported"}),
     "lines_read": frozenset({"bypassed"}),
+    "recorded_epochs": frozenset({"led"}),
+    "reported_epochs": frozenset({"led"}),
 }  # fmt: skip
 """Columns that the first blobs of this version lack: nothing was known of them, which is what the defaults say."""
 _KEYS = ("partition_keys", "lane_keys")

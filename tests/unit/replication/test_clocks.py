@@ -128,3 +128,14 @@ def test_partition_epochs_that_begin_again_with_a_restored_snapshot_leave_clocks
         source.leader(ms + 20, 1, 0, 0, [leader], partition_epoch=1)
     sources = [source.progress(90_000) for source in (recorded, first, second)]
     assert clocks(replay(table(*sources))) == []
+
+
+@pytest.mark.parametrize(("first_leader", "first_epoch"), [(1, 2), (2, 1)], ids=["leader epoch", "leader"])
+def test_an_epoch_that_only_the_controller_of_before_a_restoration_did_not_print_was_another(first_leader, first_epoch):
+    """A controller at INFO prints unclean elections alone: of two partition epochs of one number only the later one."""
+    recorded = controller(controller_epoch=1, committed=True).election(90_000, 1, 1, partition_epoch=1, isr=[1])
+    first, second = Source(), Source("broker-2/replication.log")
+    source = first if first_leader == 1 else second
+    source.leader(10_000, first_epoch, 0, 0, [first_leader], partition_epoch=1)
+    first.leader(90_010, 1, 0, 0, [1], partition_epoch=1)
+    assert clocks(replay(table(*(source.progress(120_000) for source in (recorded, first, second))))) == []
