@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from pipelines.errors import UsageError
 from pipelines.lake.compaction import COMPRESSION, QUOTED_ALIKE
-from pipelines.lake.data_file import CONFIGURATION, Written, write_file
+from pipelines.lake.data_file import Written, write_file
 from pipelines.lake.delta_log import actions
 from pipelines.lake.durable_log import LAST_CHECKPOINT
 from pipelines.lake.lake import Lake
@@ -49,6 +49,8 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
     if before is not None and name not in MOMENTS:
         return 0
     table, folder, ids = lake.open(name), lake.files(name), _ids(lake, cluster) if name == "deliveries" else set()
+    # Deliveries of what goes go with it, whenever they were: nothing else names the cluster of one.
+    of_gone = _ids(lake, cluster, before) if ids and before is not None else set[str]()
     taken, written, gone = list[Span](), list[Written](), 0
     columns = dict.fromkeys([*table.metadata().partition_columns, *_front(name), *table.schema().to_arrow().names])
     limit = before if before is None or name not in GO_ON else min(before, _last_minute(table, cluster) or before)
@@ -57,6 +59,8 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
         wanted = _mask(name, rows, cluster, ids)
         if limit is not None:
             wanted = pc.and_(wanted, pc.fill_null(pc.less(rows[MOMENTS[name]], pa.scalar(limit)), False))
+        if of_gone:
+            wanted = pc.or_(wanted, _mask(name, rows, cluster, of_gone))
         kept = rows.filter(pc.invert(wanted)).select(list(columns))
         if len(kept) == len(rows):
             continue
@@ -114,7 +118,8 @@ def _mask(name: str, rows: pa.Table, cluster: str, ids: Collection[str]) -> Any:
     import pyarrow.compute as pc
 
     if name == "alerts":
-        return pa.array([dict(labels or ()).get("cluster") == cluster for labels in rows["labels"].to_pylist()])
+        named = [dict(labels or ()).get("cluster") == cluster for labels in rows["labels"].to_pylist()]
+        return pa.array(named, pa.bool_())
     if name == "deliveries":
         return pc.is_in(rows["alert_id"], pa.array(sorted(ids), pa.string()))
     if name == "quality_results":
@@ -127,13 +132,15 @@ def _quoted(cluster: str) -> str:
     return f"{re.escape(json.dumps(cluster))}|{re.escape(repr(cluster))}"
 
 
-def _ids(lake: Lake, cluster: str) -> set[str]:
-    """The ids of its alerts and incidents."""
+def _ids(lake: Lake, cluster: str, before: datetime | None = None) -> set[str]:
+    """The ids of its alerts and incidents, or of those of which all is before a time."""
     found = set[str]()
     for name, column in IDS.items():
         if lake.has_table(name):
             rows = lake.rows(name).to_table()
-            found.update(rows.filter(_mask(name, rows, cluster, ()))[column].to_pylist())
+            own = rows.filter(_mask(name, rows, cluster, ())).select([column, MOMENTS[name]])
+            last = own.group_by(column).aggregate([(MOMENTS[name], "max")])
+            found.update(one for one, at in zip(*last.to_pydict().values(), strict=True) if not before or at < before)
     return found
 
 
@@ -162,8 +169,11 @@ def readable_versions(lake: Lake, name: str) -> range:
     return range(first, newest + 1)
 
 
-def clean_log(lake: Lake, name: str, cluster: str, read: int | None = None) -> None:
-    """Leaves of a table's log its newest version alone, or those after `read`, without the writers of a cluster.
+def clean_log(
+    lake: Lake, name: str, cluster: str, others: Collection[str] | None = None, read: int | None = None
+) -> None:
+    """Leaves of a table's log its newest version alone, or those after `read`; where the `others` of which logs were
+    read are given, without the writers of a cluster.
 
     Removed files, which Delta keeps in its log, go from it, too: nobody can ask for their versions any more. A killed
     one leaves older versions, which the next call removes.
@@ -174,8 +184,8 @@ def clean_log(lake: Lake, name: str, cluster: str, read: int | None = None) -> N
     from pyarrow.fs import FileSelector
 
     table, folder = lake.open(name), lake.files(name)
-    if cluster in json.dumps(actions(folder, table.version()), ensure_ascii=False):
-        table.alter.set_table_properties(dict(CONFIGURATION))  # a commit without files: paths of partitions have names
+    if others is not None and cluster in json.dumps(actions(folder, table.version()), ensure_ascii=False):
+        replace_files(table, (), (), RETENTION)  # a commit without files, whose partitions would name it
         table = lake.open(name)
     table.create_checkpoint()
     version = table.version()
@@ -183,9 +193,10 @@ def clean_log(lake: Lake, name: str, cluster: str, read: int | None = None) -> N
     with folder.open_input_file(path) as file:
         rows = pq.read_table(file)
     keep = pc.is_null(rows["remove"])
-    if "txn" in rows.column_names:
-        of_cluster = pc.match_substring_regex(pc.struct_field(rows["txn"], "appId"), _writers(cluster))
-        keep = pc.and_(keep, pc.invert(pc.fill_null(of_cluster, False)))
+    if "txn" in rows.column_names and others is not None:
+        writers = pc.struct_field(rows["txn"], "appId")
+        own = [one for one in pc.unique(writers).to_pylist() if one and is_writer(one, cluster, others)]
+        keep = pc.and_(keep, pc.invert(pc.is_in(writers, pa.array(own, pa.string()))))
     out = pa.BufferOutputStream()
     pq.write_table(rows.filter(keep), out)
     content = out.getvalue().to_pybytes()
@@ -200,9 +211,14 @@ def clean_log(lake: Lake, name: str, cluster: str, read: int | None = None) -> N
             folder.delete_file(entry.path)
 
 
-def _writers(cluster: str) -> str:
-    """The ids under which a cluster's writers are known to a table, as a regular expression."""
-    return rf"^(ingest:|watch:|watch-epoch:|simulate/){re.escape(cluster)}(/.*)?$"
+def is_writer(name: str, cluster: str, others: Collection[str]) -> bool:
+    """Whether a role, or an id in a table's log, is of a writer of a cluster; a name of one of the `others` may begin
+    with this one's."""
+    kind, _, whose = name.partition("/" if name.startswith("simulate/") else ":")
+    if kind not in ("ingest", "watch", "watch-epoch", "simulate"):
+        return False
+    nearer = [other for other in others if other.startswith(f"{cluster}/") and f"{whose}/".startswith(f"{other}/")]
+    return whose == cluster or (kind == "ingest" and whose.startswith(f"{cluster}/") and not nearer)
 
 
 def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool | None:

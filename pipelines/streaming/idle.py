@@ -17,8 +17,14 @@ from pipelines.streaming.source.closings import count_closings
 ASKED_S = 1.0
 
 
-def nothing_new(lake: Lake, query: Query) -> bool:
-    """Whether the query has committed all that bronze holds, so that no batch would be planned.
+def newest(lake: Lake) -> tuple[int, int]:
+    """The last version of bronze, and how many files of closing rows there are."""
+    return lake.open("replication_events").version(), count_closings(lake)
+
+
+def nothing_new(lake: Lake, query: Query, until: tuple[int, int] | None = None) -> bool:
+    """Whether the query has committed all that bronze holds, so that no batch would be planned; or what it held when
+    `until` was its `newest`.
 
     To be asked once checkpoint, manifests and tables are known to belong together (`checkpoint.manifest.resume`). A
     commit without rows, as of `maintain`, is something new: the batch that passes it lets Delta forget its log.
@@ -31,25 +37,27 @@ def nothing_new(lake: Lake, query: Query) -> bool:
     end = end_of(lake, query)
     if end is None or not _recorded(manifests, done, end):
         return False
+    read_to, closed = last_version_read(end), int(end.get("closed", 0))
+    if until is not None:
+        return read_to >= until[0] and closed >= until[1]
     # Both sources stand before the first file of a version: ours with index 0, Delta's with one below.
-    read_to = last_version_read(end) if end["index"] <= 0 else -1
-    level = bool(read_to == lake.open("replication_events").version())
+    level = end["index"] <= 0 and (read_to, closed) == newest(lake)
     log = BronzeLog(lake.uri("replication_events"), lake.storage_options)
     if level and "snapshot" in end and log.is_another(Offset(**end), read_to):
         return False
-    return level and bool(end.get("closed", 0) == count_closings(lake))
+    return level
 
 
 def at_end(lake: Lake, query: Query) -> Callable[[], bool]:
-    """What asks whether nothing is new, once a second: it says no in between."""
-    asked = time.monotonic()
+    """What asks, once a second, whether all is committed that bronze holds now; it says no in between."""
+    asked, until = time.monotonic(), newest(lake)
 
     def ask() -> bool:
         nonlocal asked
         if time.monotonic() - asked < ASKED_S:
             return False
         asked = time.monotonic()
-        return nothing_new(lake, query)
+        return nothing_new(lake, query, until)
 
     return ask
 

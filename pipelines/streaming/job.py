@@ -72,7 +72,8 @@ def run(
     asked = options or RunOptions()
     place = Lake(_absolute(lake), dict(asked.storage_options))
     stopping = stop or threading.Event()
-    if held is None:
+    # A removal that the job's state or bronze keeps from ending is no reason to refuse what mends these.
+    if held is None and not (asked.rebuild or asked.skip_files or asked.accept_removal is not None):
         require_finished(place)
     role = nullcontext(held) if held is not None else hold(place.root, ROLE, place.storage_options)
     with stoppable(stopping) as install_handlers, role as held:
@@ -165,7 +166,7 @@ class _Runs:
         if interval is not None or only_planned or limits_batches():
             return self._follow_one(query, interval, done, stopping.is_set, only_planned)
         # Spark 4.1 takes the end of the first batch for that of the data, and keeps sockets of each query: one goes on
-        # there until nothing is new.
+        # there until it has read what is there now.
         ends = at_end(self.lake, query)
         summary = self._follow_one(query, POLL_S, done, lambda: stopping.is_set() or ends(), False)
         return replace(summary, stopped=stopping.is_set())

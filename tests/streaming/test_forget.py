@@ -3,7 +3,7 @@
 import json
 import shutil
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,13 +15,15 @@ from generators.recordings import traces
 from pipelines.commands.forget import command
 from pipelines.commands.forget.command import forget, rebuild
 from pipelines.errors import UsageError
-from pipelines.lake import removal
-from pipelines.lake.bronze import read_events
+from pipelines.lake import engines, removal
+from pipelines.lake.bronze import append_events, committed, read_events
 from pipelines.lake.lake import Lake
 from pipelines.lake.roles import RoleHeld, hold
 from pipelines.replication import Rules, replay
 from pipelines.replication.state import snapshot
 from pipelines.streaming import job
+from pipelines.streaming.checkpoint.query import StateMismatch
+from pipelines.streaming.follow import RunSummary
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.tables import KINDS
 from pipelines.streaming.unfinished import Removal
@@ -44,9 +46,9 @@ def ingest_recording(lake, cluster):
     ingest_logs([traces.path("unclean_election")], cluster=cluster, lake=lake.root)
 
 
-def with_people(lake):
+def with_people(lake, *clusters):
     """Rows of ops, as check, notify and people write them."""
-    for cluster, number in ((GONE, "1" * 16), (STAYS, "2" * 16)):
+    for cluster, number in clusters or ((GONE, "1" * 16), (STAYS, "2" * 16)):
         state = {"alert_id": number, "rule": "loss", "severity": "critical", "state": "firing", "subject": "t-0"}
         state |= {"first_ts": AT, "last_ts": AT, "summary": f"{cluster} lost", "written_at": AT}
         rows = {
@@ -83,7 +85,7 @@ def lake(stored, tmp_path):
 
 def forgotten(lake, asked=None, known=lambda: None):
     def go(cluster, held):
-        job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
+        return job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
 
     return forget(lake, asked or Removal(GONE), go, known)
 
@@ -211,7 +213,7 @@ def test_one_cluster_is_made_anew_from_bronze(lake, killed_after):
     ids = {name: lake.open(name).metadata().id for name in names}
 
     def go(cluster, held):
-        job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
+        return job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
 
     if killed_after:
         killed = rebuild(lake, GONE, go, lambda: None)
@@ -250,3 +252,100 @@ def test_it_waits_for_nobody_who_writes(tmp_path):
     assert mentions(lake, tmp_path) == []
     ingest_recording(lake, GONE)
     assert len(read_events(lake.root)) == len(read_logs([traces.path("unclean_election")], GONE))
+
+
+def ingested(tmp_path, *clusters):
+    lake = Lake(str(tmp_path / "lake"))
+    for cluster in clusters:
+        ingest_recording(lake, cluster)
+    return lake
+
+
+def test_before_a_time_writers_go_on_from_where_they_are(tmp_path):
+    """The next `ingest` read the whole log again; a watcher began at epoch 0, whose rows passed for repeats."""
+    lake = ingested(tmp_path, GONE)
+    append_events(lake.root, read_events(lake.root).slice(0, 0), app_id=f"watch-epoch:{GONE}", version=5)
+    ts = read_events(lake.root)["ts"].cast("int64")
+    limit = datetime.fromtimestamp(pc.quantile(ts, 0.5, interpolation="lower")[0].as_py() / 1e6, UTC)
+    list(forgotten(lake, Removal(GONE, limit)))
+    left = len(read_events(lake.root))
+    ingest_recording(lake, GONE)
+    assert 0 < len(read_events(lake.root)) == left < len(ts)
+    assert committed(lake.root, [f"watch-epoch:{GONE}"]) == {f"watch-epoch:{GONE}": 5}
+
+
+def test_a_cluster_whose_name_begins_with_that_of_the_forgotten_one_keeps_its_writers(tmp_path):
+    other = f"{GONE}/eu"
+    lake = ingested(tmp_path, GONE, other)
+    list(forgotten(lake))
+    left = len(read_events(lake.root))
+    ingest_recording(lake, other)
+    assert len(read_events(lake.root)) == left > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "is_its"),
+    [
+        ("watch:prod", True), ("watch-epoch:prod", True), ("simulate/prod", True), ("ingest:prod/broker-1/a.log", True),
+        ("ingest:prod/eu/server.log", False), ("watch:prod/eu", False), ("watch-epoch:prod/eu", False),
+        ("simulate/prod/eu", False), ("ingest:production/a", False), ("run", False), ("other:prod", False),
+    ],
+)  # fmt: skip
+def test_whose_writer_an_id_names(name, is_its):
+    assert removal.is_writer(name, "prod", ["prod/eu", "dev"]) is is_its
+
+
+def test_a_lake_of_one_cluster_whose_alerts_are_gone_is_no_reason_to_stop(tmp_path):
+    """A second call, or one after a kill, failed on the empty table of alerts, and no run went on before it ended."""
+    lake = ingested(tmp_path, GONE)
+    with_people(lake, (GONE, "1" * 16))
+    list(forgotten(lake))
+    assert len(lake.rows("alerts").to_table()) == 0
+    ingest_recording(lake, GONE)
+    list(forgotten(lake))
+    assert len(lake.rows("deliveries").to_table()) == 0
+
+
+def test_deliveries_of_alerts_that_go_by_their_time_go_with_them(tmp_path):
+    """A log that is read late: its alert is of January, and was sent in November. Nothing else names its cluster."""
+    lake = ingested(tmp_path, GONE)
+    with_people(lake)
+    lake.append("deliveries", pa.Table.from_pylist(
+        [{"channel": "a", "outcome": "sent", "attempt": 1, "sent_at": AT + timedelta(days=9), "alert_id": "1" * 16}],
+        deliveries.ARROW,
+    ))  # fmt: skip
+    list(forgotten(lake, Removal(GONE, AT + timedelta(days=1))))
+    assert lake.rows("deliveries").to_table()["alert_id"].to_pylist() == ["2" * 16]
+
+
+def test_nothing_is_taken_where_another_engine_writes_bronze_on_a_disk(tmp_path, monkeypatch):
+    lake = ingested(tmp_path, GONE)
+    monkeypatch.setattr(engines, "other_engine", lambda table: "Apache-Spark/4.1.4 Delta-Lake/4.4.0")
+    with pytest.raises(engines.OtherEngineError, match=r"Apache-Spark/4\.1\.4"):
+        list(forgotten(lake))
+    assert len(read_events(lake.root))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("removes", [forget, lambda lake, asked, *more: rebuild(lake, asked.cluster, *more)])
+def test_a_job_that_was_asked_to_stop_has_not_read_all(lake, removes):
+    """What it had not read was written anew, of a cluster that was forgotten."""
+    before = len(lake.rows("partition_hw").to_table())
+    with pytest.raises(UsageError, match="stopped before the job had read all of bronze: call this again"):
+        list(removes(lake, Removal(GONE), lambda *_: RunSummary(stopped=True), lambda: None))
+    assert len(lake.rows("partition_hw").to_table()) == before
+    run(lake)
+
+
+@pytest.mark.spark
+def test_a_job_that_refuses_takes_nothing_and_can_be_mended(lake, tmp_path):
+    """`run --rebuild`, which the refusal names, was refused in its turn, for the removal that could not go on."""
+    killed = forgotten(lake)
+    next(killed)
+    killed.close()
+    shutil.rmtree(tmp_path / "lake/silver/coverage")
+    with pytest.raises(StateMismatch, match="--rebuild"):
+        list(forgotten(lake))
+    run(lake, rebuild=True)
+    list(forgotten(lake))
+    assert mentions(lake, tmp_path / "lake") == []

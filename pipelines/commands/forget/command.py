@@ -11,10 +11,11 @@ from urllib.parse import unquote
 from pipelines.alerting.step import leave_out
 from pipelines.commands.maintain.command import version_read
 from pipelines.errors import UsageError
+from pipelines.lake.engines import require_ours
 from pipelines.lake.file_systems import path_part
 from pipelines.lake.lake import Lake
 from pipelines.lake.records import write_record
-from pipelines.lake.removal import IDS, clean_log, readable_versions, remove_rows, remove_unnamed
+from pipelines.lake.removal import IDS, clean_log, is_writer, readable_versions, remove_rows, remove_unnamed
 from pipelines.lake.retention import BRONZE
 from pipelines.lake.roles import Held, hold
 from pipelines.streaming.checkpoint.beginning import remove_others
@@ -29,8 +30,10 @@ from schemas import tables
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
+    from pipelines.streaming.follow import RunSummary
+
 ROLES = ("maintain", "check", "alerts", "notify")
-Run = Callable[[str | None, Held], object]
+Run = Callable[[str | None, Held], "RunSummary"]
 """Runs the job to the end of bronze, in a role that is held; with a state that knows nothing of a cluster."""
 
 
@@ -40,8 +43,8 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
     The job reads all of bronze first: what would be written anew has been read, and is not read again. `refuse_unknown`
     raises where the lake has no such cluster. Raises RoleHeld, UsageError.
     """
-    with _begun(lake, asked, ROLES, refuse_unknown) as (held, has_run, writers):
-        yield from _take_out(lake, asked, held, run if has_run else lambda *_: None)
+    with _begun(lake, asked, ROLES, run, refuse_unknown) as (held, has_run, writers):
+        yield from _take_out(lake, asked, held, run if has_run else None)
         if asked.before is None:
             yield from _remove_records(lake, asked.cluster, writers)
 
@@ -49,24 +52,29 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
 def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
     """Makes silver and gold of one cluster anew from its oldest row in bronze, which gets its rows a second time, as
     news for a state that knows nothing of it. A line of words each step; killed, it is called again."""
-    with _begun(lake, Removal(cluster, again=True), ROLES[:1], refuse_unknown) as (held, has_run, _):
-        if not has_run:
-            raise UsageError(f"nothing was made of {cluster} yet: `hwmark run --once`")
-        run(None, held)
+    if recorded(lake) is None:
+        raise UsageError(f"nothing was made of {cluster} yet: `hwmark run --once`")
+    with _begun(lake, Removal(cluster, again=True), ROLES[:1], run, refuse_unknown) as (held, _, _):
         for name in (*TABLES, BRONZE):
             held.check()
             if lake.has_table(name):
                 rows = remove_rows(lake, name, cluster, again=name == BRONZE)
                 yield f"{lake.path(name)}: {rows:,} rows {'to be read again' if name == BRONZE else 'removed'}"
-        run(cluster, held)
+        _run_to_end(run, cluster, held)
+
+
+def _run_to_end(run: Run, cluster: str | None, held: Held) -> None:
+    """Runs the job. Raises UsageError where it was asked to stop: what it has not read would be written anew later."""
+    if run(cluster, held).stopped:
+        raise UsageError("stopped before the job had read all of bronze: call this again, which does the rest")
 
 
 @contextmanager
 def _begun(
-    lake: Lake, asked: Removal, roles: Sequence[str], refuse_unknown: Callable[[], None]
+    lake: Lake, asked: Removal, roles: Sequence[str], run: Run, refuse_unknown: Callable[[], None]
 ) -> Iterator[tuple[Held, bool, list[str]]]:
-    """Holds the roles, that of the job and these, and has the lake say what is under way until it is done; yields the
-    job's, whether it has ever run, and the roles of the cluster's writers."""
+    """Holds the roles, that of the job and these, has it read all of bronze, and has the lake say what is under way
+    until it is done; yields the job's role, whether it has ever run, and the roles of the cluster's writers."""
     with ExitStack() as held_until:
         held = held_until.enter_context(hold(lake.root, ROLE, lake.storage_options))
         writers = [] if asked.again else _writers(lake, asked.cluster)
@@ -80,14 +88,17 @@ def _begun(
                 'the state of a lake with [run] source = "delta" cannot go on without a cluster: set source = "arrow", '
                 "`hwmark run --once --rebuild`, then call this again"
             )
+        if lake.has_table(BRONZE):
+            require_ours(lake.open(BRONZE), lake.root)
+        if query is not None:  # before anything is under way: a job that refuses takes nothing, and can be mended
+            _run_to_end(run, None, held)
         write_record(lake, RECORD, asked)
         yield held, query is not None, writers
         lake.files().delete_file(RECORD)
 
 
-def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]:
+def _take_out(lake: Lake, asked: Removal, held: Held, run: Run | None) -> Iterator[str]:
     """The rows, then the state, then the files and versions that had them."""
-    run(None, held)
     there = [name for name in tables() if lake.has_table(name)]
     # What names a row by its id goes before that row.
     there.sort(key=lambda name: (name != BRONZE, name in IDS))
@@ -96,15 +107,18 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]
         if rows := remove_rows(lake, name, asked.cluster, asked.before):
             yield f"{lake.path(name)}: {rows:,} rows removed"
     # What it writes from here on is compared with a present that has nothing of the cluster.
-    run(asked.cluster if asked.before is None else None, held)
+    if run is not None:
+        _run_to_end(run, asked.cluster if asked.before is None else None, held)
     if asked.before is None and (query := recorded(lake)) is not None:
         remove_others(lake, query)
         yield "state: moved to one without it"
+    # Rows of a time go, and the writers go on from where they are.
+    others = None if asked.before is not None else _others(lake, asked.cluster)
     for name in there:
         held.check()
         read, versions = version_read(lake) if name == BRONZE else None, readable_versions(lake, name)
         dead = remove_tombstones(lake, name, 0, read)
-        clean_log(lake, name, asked.cluster, read)
+        clean_log(lake, name, asked.cluster, others, read)
         removed, unread = remove_unnamed(lake, name, asked.cluster)
         dead += removed
         time_travel = f"versions {versions[0]} to {versions[-1]} could be read until now"
@@ -115,8 +129,13 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run) -> Iterator[str]
 
 def _writers(lake: Lake, cluster: str) -> list[str]:
     """The roles of who writes events of a cluster, as far as the lake has seen them."""
-    roles = (unquote(Path(entry).stem) for entry in _names(lake.files(), "_locks"))
-    return [role for role in roles if role == f"watch:{cluster}" or role.startswith(f"ingest:{cluster}/")]
+    roles, others = (unquote(Path(entry).stem) for entry in _names(lake.files(), "_locks")), _others(lake, cluster)
+    return [role for role in roles if is_writer(role, cluster, others)]
+
+
+def _others(lake: Lake, cluster: str) -> list[str]:
+    """The other clusters of which logs were read."""
+    return [name for entry in _names(lake.files(), "_ingest") if (name := unquote(entry)) != cluster]
 
 
 def _names(files: FileSystem, folder: str) -> list[str]:

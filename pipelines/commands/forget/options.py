@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pipelines.lake.lake import Lake as Place
     from pipelines.lake.roles import Held
     from pipelines.settings import Settings
+    from pipelines.streaming.follow import RunSummary
 
 
 def forget(
@@ -61,7 +62,7 @@ def parts(settings: Settings, cluster: str) -> tuple[Place, Run, Callable[[], No
     path = settings.lake.path
     place = Place(path if "://" in path else str(Path(path).absolute()), settings.lake.storage_options)
 
-    def run(forgotten: str | None, held: Held) -> None:
-        jobs.run(settings, RunOptions(forget=forgotten), lambda batch: echo(batch_line(batch)), held=held)
+    def run(forgotten: str | None, held: Held) -> RunSummary:
+        return jobs.run(settings, RunOptions(forget=forgotten), lambda batch: echo(batch_line(batch)), held=held)
 
     return place, run, lambda: refuse_unknown(place, Filter(cluster=cluster))

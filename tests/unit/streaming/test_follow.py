@@ -151,6 +151,7 @@ def test_whether_nothing_is_new_is_looked_at_once_a_second(monkeypatch):
     """As each look lists the checkpoint, of an object store, too."""
     clock, looks = [0.0], []
     monkeypatch.setattr(idle, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(idle, "newest", lambda _: (7, 0))
     monkeypatch.setattr(idle, "nothing_new", lambda *_: looks.append(clock[0]) or len(looks) == 2)
     ends, found = idle.at_end(None, None), []
     for clock[0] in (0.5, 1.0, 1.5, 2.0):

@@ -19,7 +19,7 @@ from pipelines.streaming.checkpoint.manifest import Manifests
 from pipelines.streaming.checkpoint.offsets import begun, committed_offset, last, restore_plan
 from pipelines.streaming.checkpoint.query import StateMismatch, open_query, recorded
 from pipelines.streaming.follow import RunFailed
-from pipelines.streaming.idle import nothing_new
+from pipelines.streaming.idle import newest, nothing_new
 from pipelines.streaming.job import run
 from pipelines.streaming.options import RunOptions
 from pipelines.streaming.relayout import relaid
@@ -232,6 +232,11 @@ def test_with_nothing_new_behind_its_offset_a_moved_query_has_nothing_to_do(lake
     assert nothing_new(lake, moved(lake, query, (2, 1), state()))
     behind = replace(recorded(lake), start=level | {"version": 0})
     assert not nothing_new(lake, behind)
+    then, query = newest(lake), recorded(lake)
+    append_events(lake.root, history(), app_id="test", version=0)
+    assert not nothing_new(lake, query)
+    assert nothing_new(lake, query, then), "what came since is of the next run"
+    assert not nothing_new(lake, behind, then)
 
 
 def test_an_older_copy_of_bronze_at_the_version_that_was_read_is_something_new(lake):
