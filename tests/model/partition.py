@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 Record = tuple[int, int]
 """(leader epoch, value): no two records that were ever written are equal."""
 NOBODY = -1
-STEP_MS, FENCE_MS, LAG_MS = 500, 9_000, 30_000
+STEP_MS, FENCE_MS, LAG_MS, RESTORING_MS = 500, 9_000, 30_000, 90_000
 NEVER = -1 << 60
 
 
@@ -343,6 +343,7 @@ class Partition:
         for b in self.assigned:
             if self.replicas[b].up:
                 self.stop(b, "kill")
+        self.ms += RESTORING_MS
         logs, isr, self.leader, self.epoch, self.partition_epoch = self.saved
         self.untold = True
         self.isr, self.begun, self.ordinal, self.recovering = list(isr), False, 0, False

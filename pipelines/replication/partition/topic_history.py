@@ -26,6 +26,8 @@ from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import HwMovedBack, truncation_of
 
 KEPT_MOVED_BACK = KEPT_PROVISIONAL = 8
+REGISTRATION_US = 60_000_000
+"""A broker that is not registered so long after its process began gives up (initial.broker.registration.timeout.ms)."""
 
 
 class TopicHistory(TopicState):
@@ -110,14 +112,18 @@ class TopicHistory(TopicState):
         return self.terms.goes_back(event) or self.isr.goes_back(event) or self._resumes_ended_epoch(event, lookup)
 
     def _resumes_ended_epoch(self, event: PartitionEvent, lookup: TermLookup) -> bool:
-        """Whether a leader resumes an epoch that had ended before its broker was registered, which then knows of that
-        (BrokerLifecycleManager: it catches up with its registration). One clock tells both times, the controller's."""
+        """Whether a leader resumes an epoch that had ended before its process began, which then knows of that. One
+        clock tells when it was registered and when that was, the controller's.
+
+        It begins to lead by the metadata that it found first, before it is registered (BrokerServer.startup), and tells
+        of that when its logs are recovered (BrokerMetadataPublisher.initializeManagers).
+        """
         position = self.terms.positions.get(event.broker_id)
         if event.event_type != "leader" or position is None or not position.led or position.epoch != event.leader_epoch:
             return False
         states = lookup.broker_states(event.broker_id, event.ts)
         registered = max((ts for ts, detail, *_ in states if detail == "started"), default=0)
-        return self.isr.had_ended(position.epoch, registered)
+        return self.isr.had_ended(position.epoch, registered - REGISTRATION_US)
 
     def is_before_restoration(self, event: PartitionEvent, restored_at: int) -> bool:
         """Whether an event that comes late is of before leader epochs began again below: its broker has not begun in

@@ -237,17 +237,17 @@ def test_epochs_go_back_as_a_leader_resumes_one_that_a_follower_goes_back_to(res
     assert critical == lost
 
 
-RESUMES = leader(60_000, 1, 0, 0, 0, (1, 2))
-ENDED = election(50_000, 2, 1, isr=(2,), partition_epoch=1)
+RESUMES = leader(120_000, 1, 0, 0, 0, (1, 2))
+ENDED = election(50_000, 2, 1, isr=(2,), partition_epoch=1, committed=True)
 
 
 @pytest.mark.parametrize(("rows", "restorations"), [
-    pytest.param([replace(ENDED, committed=True), RESUMES], 1, id="its leader was registered after another's election"),
-    pytest.param([ENDED, RESUMES], 0, id="or after one that may not be committed"),
-    pytest.param([replace(ENDED, ts=57_000_000, committed=True), RESUMES], 0, id="or before the election"),
+    pytest.param([ENDED, RESUMES], 1, id="its leader's process began after another's election"),
+    pytest.param([replace(ENDED, committed=None), RESUMES], 0, id="or after one that may not be committed"),
+    pytest.param([replace(ENDED, ts=57_000_000), RESUMES], 0, id="or perhaps before the election"),
     pytest.param([isr(59_000, 1, (2,), 1, leader_id=2, leader_epoch=1), RESUMES], 1, id="it told the later ISR before"),
     pytest.param(
-        [leader(59_000, 2, 1, 0, 0, (2,)), RESUMES, isr(90_000, 2, (1,), 1, leader_id=1, leader_epoch=0)],
+        [leader(59_000, 2, 1, 0, 0, (2,)), RESUMES, isr(150_000, 2, (1,), 1, leader_id=1, leader_epoch=0)],
         1,
         id="the later leader tells the earlier ISR",
     ),
@@ -256,9 +256,25 @@ def test_epochs_go_back_though_only_other_rows_tell_of_the_later_one(rows, resto
     events = [leader(1, 1, 0, 0, 0, (1, 2)), *(replace(row) for row in rows)]
     for event in events:
         event.source_id = f"b{event.broker_id}"
-    history = history_of(events, FakeLookup(states={1: [(55_000, "started", 7)]}))
+    history = history_of(events, FakeLookup(states={1: [(115_000, "started", 7)]}))
     assert history.terms.lineage == restorations
     assert [t.start_ts for t in history.terms.terms if t.epoch == 0][-1] == RESUMES.ts
+
+
+def test_a_leader_that_recovered_its_logs_resumes_as_of_the_metadata_of_before_that():
+    """Killed at 40 s and restarted at 42 s, as it still led: recovery took until 60 s, the controller fenced it at 49 s
+    and registered it then."""
+    events = [
+        *log("b1", leader(0, 1, 0, 0, 0, (1, 2))),
+        *log("c", election(49_000, 2, 1, isr=(2,), partition_epoch=1, committed=True)),
+        *log("b2", follower(10, 2, 0, 0, 0, 1), leader(49_010, 2, 1, 300, 290, (2,))),
+        *log("b1", leader(60_000, 1, 0, 300, 250, (1, 2)), follower(60_050, 1, 1, 300, 250, 2)),
+    ]
+    lives = [(41_000, UNCLEAN_START, None), (49_000, "fenced", 3), (49_500, "started", 7)]
+    lookup = FakeLookup({(1, 0): summary(300), (2, 49_010): summary(500), (1, 60_000): summary(250)}, {1: lives})
+    history = history_of(events, lookup)
+    assert history.terms.lineage == 0
+    assert [r["class"] for r in regressions(events, lookup) if r["severity"] == "critical"] == []
 
 
 def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
