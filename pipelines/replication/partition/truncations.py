@@ -62,7 +62,7 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
     earlier = truncation.ts - lookup.race_window_us
     epochs = [term.epoch for term in terms.terms[-1:]]
     replaced = truncation.epoch is not None and any(truncation.epoch > epoch for epoch in epochs)
-    _, marks = judge(terms, earlier, lookup, all_over=replaced)
+    verdicts, marks = judge(terms, earlier, lookup, all_over=replaced)
     place = max((i for i, t in enumerate(terms.terms) if t.ts <= truncation.ts), default=None)
     if place is None:
         return None
@@ -76,7 +76,7 @@ def judge_truncation(truncation: Truncation, terms: Terms, isr: IsrHistory, look
     another_term = truncation.epoch is not None and truncation.epoch != term.epoch
     below = in_sync and not another_term and mark.offset is not None and truncation.to < mark.offset
     below_own = truncation.hw is not None and truncation.to < truncation.hw
-    explained = (below or below_own) and _follows_from_a_start(truncation, terms, marks)
+    explained = (below or below_own) and _follows_from_a_start(truncation, terms, verdicts, marks)
     if below and not explained:
         return _below_hw(truncation, term, mark.offset or 0, terms)
     if below_own:
@@ -130,8 +130,7 @@ def still_unexplained(truncation: Truncation, terms: Terms, lookup: TermLookup) 
     """Whether nothing reported since explains it: the clock of its leader may be behind, the replica's ahead."""
     if truncation.answered is not None:
         return _answered_below_hw(truncation, terms) is not None
-    _, marks = judge(terms, truncation.due, lookup)
-    return not _follows_from_a_start(truncation, terms, marks)
+    return not _follows_from_a_start(truncation, terms, *judge(terms, truncation.due, lookup))
 
 
 def _in_sync(truncation: Truncation, terms: Terms, isr: IsrHistory) -> bool:
@@ -143,20 +142,30 @@ def _in_sync(truncation: Truncation, terms: Terms, isr: IsrHistory) -> bool:
     return known is None or truncation.replica_id in known
 
 
-def _follows_from_a_start(truncation: Truncation, terms: Terms, marks: list[CommittedMark]) -> bool:
-    """Whether it truncated no more than its leader's start demands, by leader epochs and not by clocks.
+def _follows_from_a_start(
+    truncation: Truncation, terms: Terms, verdicts: Sequence[Verdict | None], marks: Sequence[CommittedMark]
+) -> bool:
+    """Whether it truncated no more than its leader's start demands, or lost, by leader epochs and not by clocks.
 
     A replica of the ISR truncates its log as it begins to follow, before its first fetch, until which the HW does not
     advance; or when its leader came back with a shorter log in the same epoch.
     """
-    for term, before in zip(terms.terms, [terms.base, *marks], strict=False):
+    for term, before, verdict in zip(terms.terms, [terms.base, *marks], verdicts, strict=False):
         near = abs(term.ts - truncation.ts) <= 2 * CONFIRMATION_US  # two clocks, each off by a grace
         resumed = term.ordinal > 0 and near
         start = mark_at_start(term, before)
         demanded = start is not None and truncation.to >= start
-        if term.epoch == truncation.epoch and (truncation.first or resumed) and demanded:
+        told = verdict is not None and _is_of(truncation, verdict)
+        if term.epoch == truncation.epoch and (truncation.first or resumed) and (demanded or told):
             return True
     return False
+
+
+def _is_of(truncation: Truncation, loss: Verdict) -> bool:
+    """Whether what was cut below the replica's own HW is part of a loss."""
+    if loss.lost_from is None or loss.lost_to is None or truncation.hw is None:
+        return False
+    return loss.lost_from <= truncation.to and truncation.hw <= loss.lost_to
 
 
 def moved_back(

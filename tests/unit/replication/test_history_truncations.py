@@ -214,3 +214,17 @@ def test_a_cut_is_not_harmless_where_its_replica_followed_before_the_first_start
     events = [*FAILOVER[:2], follower(5010, 1, 1, 110, 100, 2), leader(60_000, 2, 1, 100, 100, (2,)), *next_start]
     lookup = FakeLookup({(1, 0): summary(100, fetchers=frozenset({2})), (2, 60_000): summary(500)})
     assert "uncommitted_truncation" not in [r["class"] for r in regressions(events, lookup)]
+
+
+def test_a_former_leader_that_cuts_what_the_unclean_start_lost_loses_nothing_more():
+    """The new leader's log ends above where the lost term began, with records of before it that nobody committed."""
+    events = [
+        leader(0, 2, 0, 0, 0, (1, 2)),
+        leader(3000, 1, 1, 995, 990, (1,)),
+        leader(9000, 2, 2, 1460, 990, (2,), unclean=True),
+        follower(9010, 1, 2, 1495, 1495, 2),
+        truncate(9020, 1, 995, before=1495),
+    ]
+    lookup = FakeLookup({(2, 0): summary(995), (1, 3000): summary(1495), (2, 9000): summary(1460)})
+    (row,) = [row for row in regressions(events, lookup) if row["class"] != "stale_leader_hw"]
+    assert (row["class"], row["lost_from"], row["lost_to"]) == ("unclean_loss", 995, 1495)
