@@ -177,7 +177,7 @@ def run_line(summary: RunSummary) -> str:
     """What a run did."""
     if not summary.batches and not summary.stopped:
         return "nothing new: all of bronze is reconstructed"
-    end = ", stopped before the end of the data" if summary.stopped else ""
+    end = ", ended as it was asked to" if summary.stopped else ""
     batches = "1 batch" if summary.batches == 1 else f"{summary.batches} batches"
     return f"{_counted(summary.events, 'event')} in {batches}, {summary.seconds:.0f} s{end}"
 

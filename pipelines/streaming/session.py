@@ -89,7 +89,7 @@ def session(
     import pyspark
     from pyspark.sql import SparkSession
 
-    refuse_connect()
+    refuse_connect(master, (conf or {}).get("spark.master"), (conf or {}).get("spark.remote"))
     settings = settings_of_version(pyspark.__version__)
     # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
     first = spark_internals.running_context() is None
@@ -230,8 +230,12 @@ def _sockets_without_delay(kept: Path, given: Mapping[str, str]) -> dict[str, st
     return dict(zip(_SOCKETS, ("true", str(kept)), strict=True))
 
 
-def refuse_connect() -> None:
-    """Raises UnsuitableSpark where the environment asks for Spark Connect, which cannot host the job's state."""
+def refuse_connect(*given: str | None) -> None:
+    """Raises UnsuitableSpark where the environment, or an address that is `given`, asks for Spark Connect, which cannot
+    host the job's state."""
+    for name in filter(None, given):
+        if name.startswith("sc://"):
+            raise UnsuitableSpark(f"{name} is Spark Connect, which is not supported: name a classic master")
     for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
         if os.environ.get(name, "0") not in ("", "0", "false"):
             raise UnsuitableSpark(f"{name} is set: Spark Connect is not supported; unset it and name a classic master")

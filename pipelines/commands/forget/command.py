@@ -25,6 +25,7 @@ from pipelines.streaming.reconstruction import EVALUATED
 from pipelines.streaming.source.closings import remove_cluster
 from pipelines.streaming.tables import ROLE, TABLES
 from pipelines.streaming.unfinished import RECORD, Removal, require_finished
+from pipelines.verdict.words import count
 from schemas import tables
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], Non
             held.check()
             if lake.has_table(name):
                 rows = remove_rows(lake, name, cluster, again=name == BRONZE)
-                yield f"{lake.path(name)}: {rows:,} rows {'to be read again' if name == BRONZE else 'removed'}"
+                yield f"{lake.path(name)}: {count(rows, 'row')} {'to be read again' if name == BRONZE else 'removed'}"
         _run_to_end(run, cluster, held)
 
 
@@ -105,7 +106,7 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run | None) -> Iterat
     for name in there:
         held.check()
         if rows := remove_rows(lake, name, asked.cluster, asked.before):
-            yield f"{lake.path(name)}: {rows:,} rows removed"
+            yield f"{lake.path(name)}: {count(rows, 'row')} removed"
     # What it writes from here on is compared with a present that has nothing of the cluster.
     if run is not None:
         _run_to_end(run, asked.cluster if asked.before is None else None, held)

@@ -148,6 +148,13 @@ def test_databricks_connect_is_refused_by_its_name(monkeypatch):
         session.refuse_connect()
 
 
+@pytest.mark.parametrize("how", [{"master": "sc://h:15002"}, {"conf": {"spark.remote": "sc://h:15002"}}])
+def test_spark_connect_is_refused_wherever_it_is_named(how):
+    """Spark's own words were that a gateway exited, or that a master cannot be configured."""
+    with pytest.raises(session.UnsuitableSpark, match="sc://h:15002 is Spark Connect, which is not supported"):
+        session.session(**how)
+
+
 def test_jvm_and_workers_of_one_machine_speak_through_sockets_without_delay(tmp_path):
     short, named = Path("/tmp/kept"), {"spark.python.unix.domain.socket.enabled": "false"}
     assert session._sockets_without_delay(short, {}) == {
