@@ -203,8 +203,17 @@ def _ran_untold(
     # with ZooKeeper its registration is told before its start, by another clock
     until = starts[-1] - lookup.grace_us if starts else unclean[-1]
     later = [t for t in terms.terms if t.epoch > position.epoch and t.ts < until]
-    told = ((t, isr.elected_at(t.epoch) or t.ts, isr.elected_at(t.epoch + 1) or until) for t in later)
+    gone = [ts for ts, detail, *_ in states if detail in GONE]
+    began = ((t, isr.elected_at(t.epoch) or _earliest_start(t, gone, lookup)) for t in later)
+    told = ((t, since, isr.elected_at(t.epoch + 1) or until) for t, since in began)
     return [t for t, since, end in told if not _was_gone(event.broker_id, since, min(end, until), lookup)]
+
+
+def _earliest_start(term: Term, gone: list[int], lookup: TermLookup) -> int:
+    """From when on a term may have begun by the controller's clock, which its leader's may be ahead of; an election as
+    a broker is gone is of the same moment."""
+    elected = any(abs(term.ts - ts) <= lookup.race_window_us for ts in gone)
+    return term.ts if elected else term.ts - lookup.grace_us
 
 
 def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:

@@ -238,7 +238,7 @@ class TopicHistory(TopicState):
         now.followed_since = event.ts
         if position is not None and position.epoch == epoch:
             self.terms.restarted[event.broker_id] = event.ts
-            now.followed_since = position.followed_since or event.ts
+            now.followed_since = position.followed_since or position.ts or event.ts
         self.registration.apply(event)
 
     def _attribute_stored_hw(self, event: PartitionEvent, lookup: TermLookup) -> TermKey | None:

@@ -243,7 +243,8 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         before = position.leo if position.leo >= event.leo or ended_below else None
     behind_gap = position.has_gap if position is not None else replica in terms.with_initial_gap
     hw = position.hw if position is not None else None
-    since = position.followed_since if position is not None and position.epoch == epoch else None
+    # since when it follows is not known in states of earlier versions
+    since = position.followed_since or position.ts if position is not None and position.epoch == epoch else None
     if position is not None:
         below = not position.truncated and position.hw is not None and event.leo < position.hw
         position.hw_cut_off = position.hw if below else position.hw_cut_off

@@ -10,6 +10,7 @@ from tests.unit.replication.history_cases import (
     FakeLookup,
     brief,
     follower,
+    history_of,
     isr,
     leader,
     regressions,
@@ -228,3 +229,16 @@ def test_a_former_leader_that_cuts_what_the_unclean_start_lost_loses_nothing_mor
     lookup = FakeLookup({(2, 0): summary(995), (1, 3000): summary(1495), (2, 9000): summary(1460)})
     (row,) = [row for row in regressions(events, lookup) if row["class"] != "stale_leader_hw"]
     assert (row["class"], row["lost_from"], row["lost_to"]) == ("unclean_loss", 995, 1495)
+
+
+@pytest.mark.parametrize("rows", [
+    [truncate(60_010, 1, 100)], [follower(60_005, 1, 1, 110, 100, 2), truncate(60_010, 1, 100)],
+], ids=["it goes on", "it started again before it cut"])  # fmt: skip
+def test_a_state_of_before_positions_knew_since_when_they_follow_makes_no_cut_harmless(rows):
+    lookup = FakeLookup({(1, 0): summary(100, fetchers=frozenset({2})), (2, 60_000): summary(500)})
+    history = history_of([*FAILOVER[:2], follower(5010, 1, 1, 110, 100, 2)], lookup)
+    history.terms.positions[1].followed_since = 0
+    for event in [leader(60_000, 2, 1, 100, 100, (2,)), *rows]:
+        history.apply(event, lookup)
+    history.settle(1 << 61, lookup)
+    assert "uncommitted_truncation" not in [r["class"] for r in history.take_regressions()]

@@ -244,7 +244,7 @@ ENDED = election(50_000, 2, 1, isr=(2,), partition_epoch=1, committed=True)
 @pytest.mark.parametrize(("rows", "restorations"), [
     pytest.param([ENDED, RESUMES], 1, id="its leader's process began after another's election"),
     pytest.param([replace(ENDED, committed=None), RESUMES], 0, id="or after one that may not be committed"),
-    pytest.param([replace(ENDED, ts=57_000_000), RESUMES], 0, id="or perhaps before the election"),
+    pytest.param([replace(ENDED, ts=57_000_000), RESUMES], 0, id="or perhaps before that"),
     pytest.param([isr(59_000, 1, (2,), 1, leader_id=2, leader_epoch=1), RESUMES], 1, id="it told the later ISR before"),
     pytest.param(
         [leader(59_000, 2, 1, 0, 0, (2,)), RESUMES, isr(150_000, 2, (1,), 1, leader_id=1, leader_epoch=0)],
@@ -275,6 +275,23 @@ def test_a_leader_that_recovered_its_logs_resumes_as_of_the_metadata_of_before_t
     history = history_of(events, lookup)
     assert history.terms.lineage == 0
     assert [r["class"] for r in regressions(events, lookup) if r["severity"] == "critical"] == []
+
+
+def test_a_broker_may_have_replicated_in_a_term_whose_leaders_clock_is_ahead_of_the_controllers():
+    """3 led from 98 s on, by its clock 107 s, and 1, whose log of then is gone, stored its HW; it was fenced at 105 s.
+    No controller at INFO tells of that election."""
+    events = [
+        *log("b2", leader(1000, 2, 0, 0, 0, (1, 2, 3))),
+        *log("b1", follower(1010, 1, 0, 0, 0, 2)),
+        *log("b3", leader(107_000, 3, 1, 100, 100, (1, 3))),
+        *log("c", election(106_000, 2, 2, isr=(2,), partition_epoch=2, unclean=True, committed=True)),
+        *log("b2", leader(106_010, 2, 2, 300, 100, (2,))),
+        *log("b1", follower(200_000, 1, 2, 300, 300, 2)),
+    ]
+    lives = [(0, "unfenced", 1), (105_000, "fenced", 1), (199_000, "started", 9), (199_000, UNCLEAN_START, None)]
+    lookup = FakeLookup({(2, 1000): summary(100), (3, 107_000): summary(100), (2, 106_010): summary(300)}, {1: lives})
+    rows = regressions(sorted(events, key=lambda event: event.ts), lookup)
+    assert [r["class"] for r in rows if r["severity"] == "critical"] == []
 
 
 def test_what_a_leader_did_last_before_epochs_go_back_is_not_known():
