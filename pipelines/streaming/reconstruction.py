@@ -52,8 +52,8 @@ class LastBatch:
 class Reconstruction:
     """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
     long before its present facts may still come; `rebuilding`: the command that makes silver anew and has not come to
-    where it was, for cluster `rebuilt` alone where one is named; `query`: the query of Spark that makes it; `older`: up
-    to when a cluster's rows are of an earlier edition of the rules."""
+    where it was, or takes a cluster out; for cluster `rebuilt` alone where one is named; `query`: the query of Spark
+    that makes it; `older`: up to when a cluster's rows are of an earlier edition of the rules."""
 
     made: bool = False
     grace_ms: int = 0
@@ -67,7 +67,7 @@ def reconstruction(lake: Lake) -> Reconstruction:
     """What the record of the job says; where it is gone or damaged, that of the last evaluation of the alerts."""
     made = record(lake, RECORD, QueryRecord, _DAMAGED)
     removal = record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")
-    rebuilt = removal.cluster if removal.again else ""
+    rebuilt = removal.cluster
     by = removal.words if rebuilt else "hwmark run" if removal.again else ""
     if made is None or made.rules is None:
         query = (record(lake, EVALUATED, _Evaluated) or _Evaluated()).query

@@ -163,6 +163,7 @@ def cut_off(since: datetime, says_so: bool) -> str:
 
 CLOSING = "`hwmark run --once --drain` closes a recording that is complete"
 REBUILT = "silver is being made anew from bronze"
+TAKEN_OUT = "its rows are being taken out"
 
 
 def unreadable(why: str) -> str:
@@ -194,7 +195,8 @@ def _behind(record: ClusterRecord, limits: Limits, now: datetime) -> bool:
 
 def _not_judged(record: ClusterRecord, blind: str | None, now: datetime) -> Iterator[str]:
     if record.rebuilding:
-        yield f"{State.NOT_JUDGED.value}: {REBUILT} by `{record.rebuilding}`"
+        what = TAKEN_OUT if record.rebuilding.startswith("hwmark forget") else REBUILT
+        yield f"{State.NOT_JUDGED.value}: {what} by `{record.rebuilding}`"
     elif blind:
         yield blind
     elif backlog := record.backlog:

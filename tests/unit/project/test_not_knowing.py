@@ -12,8 +12,10 @@ from pipelines.cli import app
 from pipelines.commands import jobs
 from pipelines.lake.bronze import bronze
 from pipelines.lake.lake import Lake
+from pipelines.lake.records import write_record
 from pipelines.quality.results import CheckSummary
 from pipelines.streaming.checkpoint.offsets import remember_interval
+from pipelines.streaming.unfinished import RECORD, Removal
 from tests.unit.project.lakes import at, committed_at, drained, health, job_has_read, loss, reported, sound, write
 
 pytestmark = pytest.mark.long
@@ -97,6 +99,11 @@ def leader_back(lake):
 def gaps(lake):
     live(lake)
     write(lake, "telemetry_gaps", *({"kind": kind, "ts": at(5)} for kind in ("gap", "gap", "late", "clock", "reset")))
+
+
+def being_forgotten(lake):
+    live(lake)
+    write_record(Lake(lake), RECORD, Removal("prod"))
 
 
 def not_understood(lake):
@@ -256,6 +263,10 @@ CASES = {
     "what nobody told of a recording that has ended": Case(
         nothing_told_ended, ["prod: ended at 2026-09-01 12:14:50 UTC; then 1 partition was never reported on"],
         ("in sync", "OK: "),
+    ),
+    "a cluster that is being forgotten": Case(
+        being_forgotten, ["prod: NOT JUDGED: its rows are being taken out by `hwmark forget --cluster prod`"],
+        ("all in sync", "no loss is known"),
     ),
     "a recording that has ended": Case(
         ended, ["prod: judged up to its end at 2026-09-01 12:14:50 UTC, at level 3 (full TRACE)",
