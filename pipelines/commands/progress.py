@@ -174,10 +174,10 @@ def slow_line(batch: InFlight) -> str:
 
 
 def run_line(summary: RunSummary) -> str:
-    """What a run did."""
+    """The last line of a run: its events, batches and seconds."""
     if not summary.batches and not summary.stopped:
         return "nothing new: all of bronze is reconstructed"
-    end = ", ended as it was asked to" if summary.stopped else ""
+    end = ", stopped on request" if summary.stopped else ""
     batches = "1 batch" if summary.batches == 1 else f"{summary.batches} batches"
     return f"{_counted(summary.events, 'event')} in {batches}, {summary.seconds:.0f} s{end}"
 

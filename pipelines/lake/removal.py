@@ -1,4 +1,4 @@
-"""The rows of one cluster, taken out of tables for good: files without them, then a log that never had them."""
+"""Remove a cluster's rows from tables for good: first from the files, then from the log that names older files."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ MOMENTS = {
     **TIMES, "hw_regressions": "ts", "quality_results": "run_ts", "alerts": "last_ts", "deliveries": "sent_at",
     "notes": "written_at", "incidents": "last_ts", "downtimes": "until", "audits": "audited_at",
 }  # fmt: skip
-"""By table the column by which a row is old; the others have the present alone."""
+"""The column with the time of a row, by table; the other tables have the present alone."""
 IDS = {"alerts": "alert_id", "incidents": "incident_id"}
-"""What deliveries name."""
+"""The tables with rows that deliveries name, and the column with the id."""
 WRITTEN_BESIDE = (BRONZE, "notes", "downtimes", "audits")
 """Tables that commands append to without a role."""
 
 
 def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = None, *, again: bool = False) -> int:
-    """Puts files without the rows of a cluster, or without those before a time, in place of those that have some.
+    """Replace files that have rows of a cluster, or rows of it before a time, by files without these rows.
 
-    `again`: and others with these rows alone, which the job is to read again. Returns how many rows went. One commit; a
-    killed one has left the table as it was. Raises CommitFailedError where somebody else removed one of the files
-    meanwhile.
+    With `again` other files get these rows alone, and the job reads them again. Returns the number of these rows. All
+    is one commit: if killed, the table is as it was. Raises CommitFailedError if another writer removed one of the
+    files meanwhile.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -49,7 +49,7 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
     if before is not None and name not in MOMENTS:
         return 0
     table, folder, ids = lake.open(name), lake.files(name), _ids(lake, cluster) if name == "deliveries" else set()
-    # Deliveries of what goes go with it, whenever they were: nothing else names the cluster of one.
+    # A delivery goes with its alert or incident, whatever its own time: these alone name its cluster.
     of_gone = _ids(lake, cluster, before) if ids and before is not None else set[str]()
     taken, written, gone = list[Span](), list[Written](), 0
     columns = dict.fromkeys([*table.metadata().partition_columns, *_front(name), *table.schema().to_arrow().names])
@@ -76,7 +76,7 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
                 parts = row_groups(part) if name == BRONZE else [part]
                 written.append(write_file(folder, name, part.schema, parts, COMPRESSION))
     if taken and not written and (name == "partition_changes" or lake.path(name).startswith("silver/")):
-        # Through removals alone a stream with `ignoreDeletes` goes on, and what is made anew would be there twice.
+        # A stream with `ignoreDeletes` reads on past removals alone, and would get the rows that are made anew twice.
         written = [write_file(folder, name, kept.schema, [kept.slice(0, 0)], COMPRESSION)]
     if taken:
         mark = f"{AGAIN}{cluster}" if again else RETENTION
@@ -85,7 +85,7 @@ def remove_rows(lake: Lake, name: str, cluster: str, before: datetime | None = N
 
 
 def _front(name: str) -> Sequence[str]:
-    """The columns of which Delta's log is to have bounds, whatever their place."""
+    """The columns that need bounds in Delta's log, which has them for the first columns of a file only."""
     return [TIMES[name]] if name in TIMES else []
 
 
@@ -133,7 +133,7 @@ def _quoted(cluster: str) -> str:
 
 
 def _ids(lake: Lake, cluster: str, before: datetime | None = None) -> set[str]:
-    """The ids of its alerts and incidents, or of those of which all is before a time."""
+    """The ids of a cluster's alerts and incidents; with `before`, of those that changed last before that time."""
     found = set[str]()
     for name, column in IDS.items():
         if lake.has_table(name):
@@ -145,7 +145,7 @@ def _ids(lake: Lake, cluster: str, before: datetime | None = None) -> set[str]:
 
 
 def _last_minute(table: DeltaTable, cluster: str) -> datetime | None:
-    """The last minute of a cluster, from which its gauges go on."""
+    """The last minute with rows of a cluster: its gauges go on from there."""
     import pyarrow.compute as pc
     import pyarrow.dataset as ds
 
@@ -155,7 +155,7 @@ def _last_minute(table: DeltaTable, cluster: str) -> datetime | None:
 
 
 def readable_versions(lake: Lake, name: str) -> range:
-    """The versions of a table that its log can still make."""
+    """The versions of a table that can still be built from its log."""
     from pyarrow.fs import FileSelector
 
     names = [entry.base_name for entry in lake.files(name).get_file_info(FileSelector("_delta_log"))]
@@ -172,11 +172,10 @@ def readable_versions(lake: Lake, name: str) -> range:
 def clean_log(
     lake: Lake, name: str, cluster: str, others: Collection[str] | None = None, read: int | None = None
 ) -> None:
-    """Leaves of a table's log its newest version alone, or those after `read`; where the `others` of which logs were
-    read are given, without the writers of a cluster.
+    """Remove all versions from a table's log but the newest and those after `read`, and the entries of removed files.
 
-    Removed files, which Delta keeps in its log, go from it, too: nobody can ask for their versions any more. A killed
-    one leaves older versions, which the next call removes.
+    If `others` are given, the other clusters with logs that were read, the transactions of the cluster's writers go,
+    too. If killed, the next call removes the older versions that are left.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -185,7 +184,7 @@ def clean_log(
 
     table, folder = lake.open(name), lake.files(name)
     if others is not None and cluster in json.dumps(actions(folder, table.version()), ensure_ascii=False):
-        replace_files(table, (), (), RETENTION)  # a commit without files, whose partitions would name it
+        replace_files(table, (), (), RETENTION)  # a commit without files, as their paths may name the cluster
         table = lake.open(name)
     table.create_checkpoint()
     version = table.version()
@@ -212,8 +211,10 @@ def clean_log(
 
 
 def is_writer(name: str, cluster: str, others: Collection[str]) -> bool:
-    """Whether a role, or an id in a table's log, is of a writer of a cluster; a name of one of the `others` may begin
-    with this one's."""
+    """Whether a role, or a transaction's id in a table's log, is of a writer of a cluster.
+
+    `others`: the other clusters with logs that were read; a name of theirs may begin with this one, as `prod/eu`.
+    """
     kind, _, whose = name.partition("/" if name.startswith("simulate/") else ":")
     if kind not in ("ingest", "watch", "watch-epoch", "simulate"):
         return False
@@ -230,15 +231,15 @@ def _has_rows(folder: FileSystem, path: str, cluster: str) -> bool | None:
     try:
         with folder.open_input_file(path) as file:
             return bool(pc.any(pc.equal(pq.read_table(file, columns=["cluster"])["cluster"], cluster)).as_py())
-    except KeyError:  # one of a partition lacks the column
+    except KeyError:  # a file of a partition may lack the column
         return f"cluster={cluster}/" in path
     except (OSError, pa.ArrowException):
         return True if f"cluster={cluster}/" in path else None
 
 
 def remove_unnamed(lake: Lake, name: str, cluster: str) -> tuple[int, list[str]]:
-    """Removes files that no version of a table names any more; of tables that others may be writing to, those that have
-    rows of the cluster. Returns how many, and the paths of those left that cannot be read."""
+    """Remove files that no version of a table names any more; of tables in WRITTEN_BESIDE only files with rows of the
+    cluster. Returns the number of removed files, and the paths of files that are left as they cannot be read."""
     from pyarrow.fs import FileSelector
 
     folder, removed, unread = lake.files(name), 0, list[str]()

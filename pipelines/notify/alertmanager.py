@@ -150,8 +150,8 @@ class Alertmanager:
         if sent is None:
             news.append(self._post.row(episode, Outcome.SENT, 1, now))
         text = described(episode.last, self._links, seen, unseen=unseen)
-        # When it was first told, as with Prometheus; `since` has when it began. An Alertmanager notifies of alerts that
-        # are older than group_wait at once, and may leave out what is posted beside them.
+        # The time of the first delivery, as with Prometheus; `since` has when the episode began. An Alertmanager
+        # notifies at once of an alert older than group_wait, and may leave out the other alerts of the same post.
         begun = min(*(one.sent_at for one in (*earlier, sent) if one), now, ends)
         yield _alert(labels(episode.first, self._links.labels), text, begun, ends)
 

@@ -69,7 +69,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What one run did; `stopped`: it was asked to stop before the end of the data."""
+    """Counts of one run; `stopped`: the run was asked to stop."""
 
     batches: int = 0
     events: int = 0
@@ -87,11 +87,10 @@ def follow(
     slow_s: float = 30.0,
     upkeep: Callable[[], None] = lambda: None,
 ) -> RunSummary:
-    """Reports each batch as it ends, until the query ends or, once `is_asked` to stop, until the batch in flight has.
+    """Report each batch as it ends, until the query ends; once `is_asked()` is true, stop after the batch in flight.
 
-    `on_slow` gets one that takes longer than `slow_s` seconds, and again each time it took as long; `upkeep` is called
-    again and again. Raises RunFailed, LeaseLost when the role is no longer `held`, and py4j's errors where the JVM has
-    ended.
+    `on_slow` gets a batch that takes longer than `slow_s` seconds, and again after each `slow_s`; `upkeep` is called in
+    every round. Raises RunFailed, LeaseLost if the role is no longer `held`, and py4j's errors if the JVM has ended.
     """
     from pyspark.errors import StreamingQueryException
 

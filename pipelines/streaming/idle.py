@@ -1,4 +1,4 @@
-"""Whether a run has nothing to do, by the lake alone, before anything of Spark is imported."""
+"""Tell from the lake alone, before Spark is imported, whether a run has anything to do."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ASKED_S = 1.0
 
 
 def newest(lake: Lake) -> tuple[int, int]:
-    """The last version of bronze, and how many files of closing rows there are."""
+    """The last version of bronze, and the number of files with closing rows."""
     return lake.open("replication_events").version(), count_closings(lake)
 
 
 def nothing_new(lake: Lake, query: Query, until: tuple[int, int] | None = None) -> bool:
-    """Whether the query has committed all that bronze holds, so that no batch would be planned; or what it held when
-    `until` was its `newest`.
+    """Whether the query has committed all that bronze holds, so that no batch would be planned.
 
-    To be asked once checkpoint, manifests and tables are known to belong together (`checkpoint.manifest.resume`). A
-    commit without rows, as of `maintain`, is something new: the batch that passes it lets Delta forget its log.
+    `until`: an earlier result of `newest`, if only the rows that bronze held then count. Call this once checkpoint,
+    manifests and tables are known to belong together (`checkpoint.manifest.resume`). A commit without rows, as of
+    `maintain`, is something new: the batch that passes it lets Delta forget its log.
     """
     files = lake.files()
     done = offsets.last(files, query.query_id, "commits")
@@ -49,7 +49,10 @@ def nothing_new(lake: Lake, query: Query, until: tuple[int, int] | None = None) 
 
 
 def at_end(lake: Lake, query: Query) -> Callable[[], bool]:
-    """What asks, once a second, whether all is committed that bronze holds now; it says no in between."""
+    """Return a function that says whether the query has committed all that bronze holds at the time of this call.
+
+    It looks at most once in ASKED_S seconds and returns False in between.
+    """
     asked, until = time.monotonic(), newest(lake)
 
     def ask() -> bool:
@@ -63,6 +66,6 @@ def at_end(lake: Lake, query: Query) -> Callable[[], bool]:
 
 
 def _recorded(manifests: Manifests, done: int, end: Mapping[str, Any]) -> bool:
-    """Whether what the last batch committed is known to be up to there; a query may begin with what others have."""
+    """Whether the last batch is known to have committed up to `end`; true of a query without batches."""
     committed = manifests.read(done) if done >= 0 else None
     return done < 0 or (committed is not None and committed.end == end)

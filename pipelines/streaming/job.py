@@ -72,7 +72,7 @@ def run(
     asked = options or RunOptions()
     place = Lake(_absolute(lake), dict(asked.storage_options))
     stopping = stop or threading.Event()
-    # A removal that the job's state or bronze keeps from ending is no reason to refuse what mends these.
+    # These options mend a job that cannot go on; an unfinished removal waits for that job, so they are not refused.
     if held is None and not (asked.rebuild or asked.skip_files or asked.accept_removal is not None):
         require_finished(place)
     role = nullcontext(held) if held is not None else hold(place.root, ROLE, place.storage_options)
@@ -165,8 +165,8 @@ class _Runs:
         """Follows a query to the end of the data, or until it is asked to stop; `done` gets each batch."""
         if interval is not None or only_planned or limits_batches():
             return self._follow_one(query, interval, done, stopping.is_set, only_planned)
-        # Spark 4.1 takes the end of the first batch for that of the data, and keeps sockets of each query: one goes on
-        # there until it has read what is there now.
+        # Spark 4.1 takes the end of the first batch for the end of the data, and each query leaves sockets open. So one
+        # query runs there until it has read all that bronze holds now.
         ends = at_end(self.lake, query)
         summary = self._follow_one(query, POLL_S, done, lambda: stopping.is_set() or ends(), False)
         return replace(summary, stopped=stopping.is_set())

@@ -151,7 +151,7 @@ def _python_of_spark(path: str | None) -> Iterator[None]:
 
 @contextmanager
 def _cause_of_no_jvm(printed: Path) -> Iterator[None]:
-    """Raises UnsuitableSpark with what a JVM `printed` last, where it ends before Spark can reach it."""
+    """Raise UnsuitableSpark with the JVM's last line in the file `printed`, if the JVM ends before Spark reaches it."""
     from pyspark.errors import PySparkRuntimeError
 
     before = printed.stat().st_size if printed.exists() else 0
@@ -161,10 +161,10 @@ def _cause_of_no_jvm(printed: Path) -> Iterator[None]:
         if "JAVA_GATEWAY_EXITED" not in str(error):
             raise
         lines = printed.read_bytes()[before:].decode(errors="replace").splitlines() if printed.exists() else []
-        # A trace is indented, and the script that starts Java complains behind it.
+        # Lines of a trace are indented, and the script that starts Java adds its own complaint.
         said = [line for line in lines if line and not line[0].isspace() and "spark-class: line" not in line]
         why = said[-1] if said else "it printed nothing"
-        raise UnsuitableSpark(f"Spark's JVM ended as it started: {why} (all of it is in {printed})") from error
+        raise UnsuitableSpark(f"Spark's JVM ended as it started: {why} (its whole output is in {printed})") from error
 
 
 def _no_traces_of_closed_connections() -> None:
@@ -231,8 +231,8 @@ def _sockets_without_delay(kept: Path, given: Mapping[str, str]) -> dict[str, st
 
 
 def refuse_connect(*given: str | None) -> None:
-    """Raises UnsuitableSpark where the environment, or an address that is `given`, asks for Spark Connect, which cannot
-    host the job's state."""
+    """Raise UnsuitableSpark if the environment or a `given` master asks for Spark Connect, which cannot host the job's
+    state."""
     for name in filter(None, given):
         if name.startswith("sc://"):
             raise UnsuitableSpark(f"{name} is Spark Connect, which is not supported: name a classic master")

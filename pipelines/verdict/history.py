@@ -1,4 +1,4 @@
-"""The third part of a verdict: what was lost of a cluster within the time asked for."""
+"""The third part of a verdict: the losses of a cluster within the requested time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.verdict.since import Since
 
 
 def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str]]:
-    """The sentences on each state of a cluster's history; nothing of one that was never reconstructed."""
+    """The sentences on each state of a cluster's history; none of a cluster that was never reconstructed."""
     if not record.reconstructed or record.judged_to is None:
         return []
     when = _when(record, limits.since, record.judged_to)
@@ -24,7 +24,7 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         for state, groups, text in _found(record)
         for sentence in (words.sentences(text, f"{state.value}: ") if groups else [text])
     ]
-    # As grave as what is lost, or may be.
+    # These sentences are as grave as the first one on a loss.
     beside = [*(one for text in record.copies for one in _fitting(text)), *_by_earlier_rules(record, limits.since)]
     found += [(found[0][0], text) for text in beside if found]
     if judged.state is State.NOT_JUDGED:
@@ -35,7 +35,7 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
 
 
 def start(since: Since, judged_to: datetime) -> datetime | None:
-    """From when on history is asked for, of a cluster judged up to that moment; None: from its beginning."""
+    """The beginning of the requested time, of a cluster judged up to `judged_to`; None: since the cluster began."""
     return judged_to - since if isinstance(since, timedelta) else since
 
 
@@ -54,12 +54,12 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
 
 
 def _fitting(text: str) -> list[str]:
-    """A sentence whole, or its clauses where it is too long; a command in it is never cut."""
+    """The whole sentence, or its clauses if it is too long; a command in it is never cut."""
     return [text] if len(text) <= words.SENTENCE else text.split("; ")
 
 
 def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tuple[State, str]]:
-    """The sentences where nothing shows a loss: calm only of the stretch in which one would have been seen."""
+    """The sentences if nothing shows a loss: OK names only the time in which a loss would have been seen."""
     first = _first(record, since, judged_to)
     seen, level = coverage(record, first, judged_to), f"at {words.levels(record.levels)}"
     holes = [*seen.holes, *missing(record), *_by_earlier_rules(record, since)]
@@ -77,14 +77,14 @@ def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tupl
 
 
 def _by_earlier_rules(record: ClusterRecord, since: Since) -> Iterator[str]:
-    """The sentence on a part of the time asked for that an earlier hwmark judged."""
+    """The sentence on the part of the requested time that an earlier hwmark judged."""
     first = _first(record, since, record.judged_to) if record.judged_to else None
     if record.older and (first is None or first < record.older):
         yield f"judged by an earlier hwmark until {words.clock(record.older)}: `hwmark run --rebuild` judges it anew"
 
 
 def _first(record: ClusterRecord, since: Since, judged_to: datetime) -> datetime | None:
-    """From when on something is said: of no time before the telemetry began. None: from its beginning."""
+    """The beginning of the time that sentences are about, not before the telemetry; None: since the cluster began."""
     first, begun = record.lost_since or start(since, judged_to), record.judged_from
     return begun if begun is not None and (first is None or first < begun) else first
 
@@ -94,7 +94,7 @@ def _from_to(first: datetime | None, last: datetime) -> str:
 
 
 def _when(record: ClusterRecord, since: Since, judged_to: datetime, falls: Sequence[FallGroup] = ()) -> str:
-    """The time that is spoken of: every fall lies inside."""
+    """The time that a sentence is about, with all of these falls in it."""
     first = _first(record, since, judged_to)
     first = first and min([first, *(fall.first for fall in falls)])
     return _from_to(first, max([judged_to, *(fall.last for fall in falls)]))

@@ -1,4 +1,4 @@
-"""Records that are lost, and still lie on the disk of a broker that is down: its start cuts them away."""
+"""Lost records that are still on the disk of a broker that is down: its start cuts them away."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from pipelines.verdict.incident import read_evidence
 from schemas import hw_regressions
 
 _AWAY = {"fenced": "is down", "down": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
-"""States of a broker that follows nobody, in words."""
+"""States of a broker that replicates nothing, in words."""
 _STORED_BY = "stored by broker "
 AT_ONCE = timedelta(seconds=60)
-"""A broker that went away so long before or after the election has not been back since."""
+"""A broker that went away before the election, or at most so long after it, has not been back since."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LastCopy:
     losses: tuple[Row, ...]
 
     def text(self, lake: str) -> str:
-        """`broker 1 is down and has offsets 120..299 of orders-0: copy its log directory before you start it, …`."""
+        """`broker 1 is down and has offsets 120..299 of a-0: copy its log directory before you start it; or run …`."""
         first = self.losses[0]
         ranges = [f"offsets {one['lost_from']}..{one['lost_to'] - 1} of {one['topic']}-{one['partition']}"
                   for one in self.losses]  # fmt: skip
@@ -53,14 +53,14 @@ class LastCopy:
 
 
 def last_copies(lake: Lake, wanted: Filter) -> list[LastCopy]:
-    """The copies that brokers which are away have of what is lost, or may be, by cluster and broker."""
+    """The copies of records that are lost, or may be, on brokers that are away; by cluster and broker."""
     lost = f"{VIEWS['serious'].select(wanted)} AND lost_from IS NOT NULL AND lost_to > lost_from"
     fallen = select_rows(lake, hw_regressions.TABLE, lost)
     return copies_on(present_brokers(lake, wanted.cluster), fallen) if fallen else []
 
 
 def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
-    """The copies of these losses on those of the brokers (rows of gold/brokers) that are away."""
+    """The copies of lost records on the brokers (rows of gold/brokers) that are away."""
     away = {(row["cluster"], row["broker_id"]): row for row in brokers if row["state"] in _AWAY}
     found: Mapping[tuple[str, int, bool], list[Row]] = defaultdict(list)
     for loss in sorted(losses, key=lambda one: (one["topic"], one["partition"], one["ts"])):
@@ -75,7 +75,7 @@ def copies_on(brokers: Iterable[Row], losses: Iterable[Row]) -> list[LastCopy]:
 
 
 def _holders(loss: Row) -> set[int]:
-    """The brokers that had the lost records: their leader, and who is known to have stored a HW above them."""
+    """The brokers that had the lost records: their leader, and a broker known to have stored a HW above them."""
     hw = read_evidence(loss).get("hw")
     by = str(hw.get("by", "")) if isinstance(hw, dict) else ""
     stored = by.removeprefix(_STORED_BY)

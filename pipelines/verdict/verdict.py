@@ -58,7 +58,7 @@ def verdict(record: ClusterRecord, limits: Limits, now: datetime) -> Verdict:
 
 
 def _split(state: State, text: str) -> list[str]:
-    """A text in sentences; what is wrong begins each, OK the first alone."""
+    """Cut a text into sentences: each begins with the state if the text does, but for OK."""
     return words.sentences(text, "" if state is State.OK else f"{state.value}: ")
 
 

@@ -1,4 +1,4 @@
-"""One cluster taken out of a lake: its rows, the state, what is known of its sources, and whatever still names it."""
+"""Take a cluster out of a lake: its rows, its part of the state, positions in its logs, and records that name it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 ROLES = ("maintain", "check", "alerts", "notify")
 Run = Callable[[str | None, Held], "RunSummary"]
-"""Runs the job to the end of bronze, in a role that is held; with a state that knows nothing of a cluster."""
+"""Runs the job to the end of bronze in a role that is held; if a cluster is given, with a state that lacks it."""
 
 
 def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
-    """Takes a cluster out of a lake, a line of words each step; the call after one that was killed does the rest.
+    """Take a cluster out of a lake and yield a line of text for each step; if killed, the next call does the rest.
 
-    The job reads all of bronze first: what would be written anew has been read, and is not read again. `refuse_unknown`
-    raises where the lake has no such cluster. Raises RoleHeld, UsageError.
+    The job reads all of bronze first: rows of the cluster that it had not read would be written again afterwards.
+    `refuse_unknown` raises if the lake has no such cluster. Raises RoleHeld, UsageError.
     """
     with _begun(lake, asked, ROLES, run, refuse_unknown) as (held, has_run, writers):
         yield from _take_out(lake, asked, held, run if has_run else None)
@@ -51,10 +51,12 @@ def forget(lake: Lake, asked: Removal, run: Run, refuse_unknown: Callable[[], No
 
 
 def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], None]) -> Iterator[str]:
-    """Makes silver and gold of one cluster anew from its oldest row in bronze, which gets its rows a second time, as
-    news for a state that knows nothing of it. A line of words each step; killed, it is called again."""
+    """Make silver and gold of one cluster anew from its oldest row in bronze, and yield a line of text for each step.
+
+    Bronze gets the cluster's rows in new files, which a state without the cluster reads. If killed, call it again.
+    """
     if recorded(lake) is None:
-        raise UsageError(f"nothing was made of {cluster} yet: `hwmark run --once`")
+        raise UsageError(f"no run has read {cluster} yet: call `hwmark run --once`")
     with _begun(lake, Removal(cluster, again=True), ROLES[:1], run, refuse_unknown) as (held, _, _):
         for name in (*TABLES, BRONZE):
             held.check()
@@ -65,17 +67,19 @@ def rebuild(lake: Lake, cluster: str, run: Run, refuse_unknown: Callable[[], Non
 
 
 def _run_to_end(run: Run, cluster: str | None, held: Held) -> None:
-    """Runs the job. Raises UsageError where it was asked to stop: what it has not read would be written anew later."""
+    """Run the job. Raises UsageError if it was asked to stop: rows not read by then would be written again later."""
     if run(cluster, held).stopped:
-        raise UsageError("stopped before the job had read all of bronze: call this again, which does the rest")
+        raise UsageError("stopped before the job had read all of bronze: call this again to do the rest")
 
 
 @contextmanager
 def _begun(
     lake: Lake, asked: Removal, roles: Sequence[str], run: Run, refuse_unknown: Callable[[], None]
 ) -> Iterator[tuple[Held, bool, list[str]]]:
-    """Holds the roles, that of the job and these, has it read all of bronze, and has the lake say what is under way
-    until it is done; yields the job's role, whether it has ever run, and the roles of the cluster's writers."""
+    """Hold the job's role and `roles`, run the job to the end of bronze, and record the removal until it is done.
+
+    Yields the job's role, whether the job has ever run, and the roles of the cluster's writers.
+    """
     with ExitStack() as held_until:
         held = held_until.enter_context(hold(lake.root, ROLE, lake.storage_options))
         writers = [] if asked.again else _writers(lake, asked.cluster)
@@ -91,7 +95,7 @@ def _begun(
             )
         if lake.has_table(BRONZE):
             require_ours(lake.open(BRONZE), lake.root)
-        if query is not None:  # before anything is under way: a job that refuses takes nothing, and can be mended
+        if query is not None:  # before the removal is recorded: if the job refuses to run, no row is gone
             _run_to_end(run, None, held)
         write_record(lake, RECORD, asked)
         yield held, query is not None, writers
@@ -99,21 +103,21 @@ def _begun(
 
 
 def _take_out(lake: Lake, asked: Removal, held: Held, run: Run | None) -> Iterator[str]:
-    """The rows, then the state, then the files and versions that had them."""
+    """Remove the rows, then the state, then the files and versions with these rows; yield a line for each step."""
     there = [name for name in tables() if lake.has_table(name)]
-    # What names a row by its id goes before that row.
+    # Deliveries name alerts and incidents by their ids: these two tables come last.
     there.sort(key=lambda name: (name != BRONZE, name in IDS))
     for name in there:
         held.check()
         if rows := remove_rows(lake, name, asked.cluster, asked.before):
             yield f"{lake.path(name)}: {count(rows, 'row')} removed"
-    # What it writes from here on is compared with a present that has nothing of the cluster.
+    # From here on the job compares its rows with a present that lacks the cluster.
     if run is not None:
         _run_to_end(run, asked.cluster if asked.before is None else None, held)
     if asked.before is None and (query := recorded(lake)) is not None:
         remove_others(lake, query)
-        yield "state: moved to one without it"
-    # Rows of a time go, and the writers go on from where they are.
+        yield "state: moved to one without the cluster"
+    # With `before` the cluster's writers keep their positions in the logs of the tables.
     others = None if asked.before is not None else _others(lake, asked.cluster)
     for name in there:
         held.check()
@@ -123,19 +127,20 @@ def _take_out(lake: Lake, asked: Removal, held: Held, run: Run | None) -> Iterat
         removed, unread = remove_unnamed(lake, name, asked.cluster)
         dead += removed
         time_travel = f"versions {versions[0]} to {versions[-1]} could be read until now"
-        yield f"{lake.path(name)}: {dead} dead files removed; {time_travel}"
+        yield f"{lake.path(name)}: {count(dead, 'dead file')} removed; {time_travel}"
         if unread:
-            yield f"left in {lake.path(name)}: {len(unread)} files of any cluster that cannot be read, as {unread[0]}"
+            files = f"{count(len(unread), 'file')} that cannot be read, as {unread[0]}"
+            yield f"left in {lake.path(name)}: {files}, and may be of any cluster"
 
 
 def _writers(lake: Lake, cluster: str) -> list[str]:
-    """The roles of who writes events of a cluster, as far as the lake has seen them."""
+    """The roles of the writers of a cluster's events, as far as the lake has their locks."""
     roles, others = (unquote(Path(entry).stem) for entry in _names(lake.files(), "_locks")), _others(lake, cluster)
     return [role for role in roles if is_writer(role, cluster, others)]
 
 
 def _others(lake: Lake, cluster: str) -> list[str]:
-    """The other clusters of which logs were read."""
+    """The other clusters with logs that `ingest` has read."""
     return [name for entry in _names(lake.files(), "_ingest") if (name := unquote(entry)) != cluster]
 
 
@@ -146,8 +151,8 @@ def _names(files: FileSystem, folder: str) -> list[str]:
 
 
 def _remove_records(lake: Lake, cluster: str, writers: Sequence[str]) -> Iterator[str]:
-    """Removes what commands keep beside the tables: positions in its logs, the last evaluation of alerts, locks of
-    `writers`, which are held here."""
+    """Remove a cluster's records beside the tables: positions in its logs, its part of the last evaluation of alerts,
+    and the locks of its `writers`, which the caller holds."""
     files, folder = lake.files(), f"_ingest/{path_part(cluster)}"
     remove_cluster(lake, cluster)
     if folder.rpartition("/")[2] in _names(files, "_ingest"):
@@ -158,6 +163,6 @@ def _remove_records(lake: Lake, cluster: str, writers: Sequence[str]) -> Iterato
         for kind in ("lock", "lease"):
             if (name := f"{path_part(role, safe=':')}.{kind}") in _names(files, "_locks"):
                 files.delete_file(f"_locks/{name}")
-    yield f"positions in the logs of {cluster} and what the last evaluation of alerts knew of it removed"
+    yield f"removed the positions in the logs of {cluster} and its part of the last evaluation of alerts"
     if kept := _names(files, "_run/skipped"):
-        yield f"left: {len(kept)} files in _run/skipped that cannot be read, and may be of any cluster"
+        yield f"left in _run/skipped: {count(len(kept), 'file')} that cannot be read, and may be of any cluster"

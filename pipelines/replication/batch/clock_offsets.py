@@ -155,11 +155,12 @@ def _clock(state: State, series: int, ts: int, ahead: int) -> WrongClock:
 
 
 def _match(reported: Records, recorded: Records, *, by_isr: bool = False) -> tuple[npt.NDArray[np.bool_], I64, I64]:
-    """(which of `reported` a controller recorded too; by how much each of those is ahead; since when that is known).
+    """Return a mask of the `reported` rows that a controller recorded, by how much each is ahead, and since when.
 
-    Rows match where key and topic id are equal, and the ISR too if that is asked; of several rows of the controller the
-    last one counts. A report of another leader is of an epoch that nobody recorded: it began again with a restored
-    snapshot. A request is answered under a later leader epoch, too (before Kafka 3.6 an ISR that shrinks begins one).
+    Rows match if key and topic id are equal, and with `by_isr` also the ISR; of several rows of the controller the last
+    one counts. Without `by_isr` leader and leader epoch must be equal, too, if both rows have them: a partition epoch
+    of two leaders was used before and after a restored snapshot. A request (`by_isr`) may be answered under a later
+    leader epoch: before Kafka 3.6 a shrinking ISR begins one.
     """
     matched = np.zeros(len(reported), dtype=np.bool_)
     if not len(recorded) or not len(reported):

@@ -44,11 +44,12 @@ class RareLines(NamedTuple):
 
 
 def mark_copies(state: State, batch: Batch, readable: RareLines) -> I64:
-    """Marks the rare rows that are copies of a line in another file of the same broker. Returns those that count for a
-    lane, while as events their lines have counted before, by their place among the rare rows.
+    """Mark the rare rows that are copies of a line in another file of the same broker.
 
     Of the copies in one micro-batch, the row with the smallest (source_id, source_epoch, source_seq) counts, among
-    those that the broker's lane reads if there are any; none counts whose line counted in an earlier micro-batch.
+    those that the broker's lane reads if there are any; no row counts if its line counted in an earlier micro-batch.
+    Returns the numbers of rare rows that count for a lane although their line has counted as an event before: histories
+    alone read it then.
     """
     rows, lines = readable
     at = batch.rare[rows]
@@ -69,10 +70,11 @@ def mark_copies(state: State, batch: Batch, readable: RareLines) -> I64:
 def remember_lines(
     state: State, batch: Batch, readable: RareLines | None, consumed: npt.NDArray[np.int8], rules: Rules
 ) -> None:
-    """Keeps which lines have been read from which source, for copies that are still to come.
+    """Keep the lines that were read from each source, for copies that are still to come.
 
-    Not kept: a copy that was read while the row that counts still waits, which would be taken for the copy then. A row
-    that histories alone read though the broker has a lane is kept as an event: the lane has still to read the line.
+    A copy is not kept if it was read while the row that counts still waits: that row would be taken for the copy. A row
+    that histories alone read, although the broker has a lane, is kept as `bypassed`: it counted as an event, but the
+    lane has still to read the line.
     """
     grace = rules.reorder_grace_ms * 1000
     horizon = min(state.sources.settled.values(), default=-1) - KEPT_GRACES * grace
@@ -96,7 +98,7 @@ def _to_keep(state: State, batch: Batch, readable: RareLines, consumed: npt.NDAr
 
 
 def _bypassed_lane(state: State, batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
-    """Which rare rows are read without a lane, while their broker has one in their partition."""
+    """Return a mask of the rare rows that are read without a lane although their broker has one in the partition."""
     series, bypassed = batch.series[batch.rare[rows]], ~_in_lane(state, batch, batch.rare[rows])
     places = zip(state.series["partition"][series[bypassed]], batch.columns.broker[rows[bypassed]], strict=True)
     bypassed[bypassed] = [state.lane_of(int(partition), int(broker)) >= 0 for partition, broker in places]

@@ -59,7 +59,7 @@ class MinuteStats:
             self.lag[place] = self.lag.get(place, 0) + results.stats.lag[row]
 
     def take_back(self, state: State, batch: Batch, rare: I64) -> None:
-        """Counts no event for these rare rows: their lines have counted in another file, in an earlier micro-batch."""
+        """Subtract the events of these rare rows: their lines counted in an earlier micro-batch, from another file."""
         source = state.series["source"][batch.series[batch.rare[rare]]]
         for number, broker, ts in zip(source, batch.columns.broker[rare], batch.columns.ts[rare], strict=True):
             self.add(str(state.source_names.all[number][0]), int(broker), int(ts), "events", -1)

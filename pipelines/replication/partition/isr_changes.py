@@ -102,7 +102,7 @@ class IsrHistory(Persisted):
         )
 
     def had_ended(self, leader_epoch: int, ts: int) -> bool:
-        """Whether the controller had recorded a later leader epoch by then that is known to be committed."""
+        """Whether the controller recorded, before `ts`, a later leader epoch that is known to be committed."""
         later = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch > leader_epoch]
         return any(c.witness != CONTROLLER_ONLY and 0 < (c.controller_ts or 0) < ts for c in later)
 

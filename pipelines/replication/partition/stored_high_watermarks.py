@@ -191,8 +191,10 @@ def _there_since(broker_id: int, since: int, until: int, lookup: TermLookup) -> 
 def _ran_untold(
     position: BrokerPosition | None, event: PartitionEvent, terms: Terms, isr: IsrHistory, lookup: TermLookup
 ) -> list[Term]:
-    """The terms of later epochs in which the broker ran before it stopped uncleanly, of which its log tells nothing: a
-    power failure cuts its log file like its data, and the HW may be one of these."""
+    """The terms of later epochs in which the broker may have run, before an unclean stop, without a line in its log.
+
+    A power failure cuts the log file like the data, so the stored HW may be of one of these terms.
+    """
     if position is None or terms.terms[-1:] == [] or terms.terms[-1].epoch <= position.epoch:
         return []
     states = [state for state in lookup.broker_states(event.broker_id, event.ts) if state[0] > position.ts]
@@ -210,8 +212,10 @@ def _ran_untold(
 
 
 def _earliest_start(term: Term, gone: list[int], lookup: TermLookup) -> int:
-    """From when on a term may have begun by the controller's clock, which its leader's may be ahead of; an election as
-    a broker is gone is of the same moment."""
+    """The earliest time, by the controller's clock, at which a term may have begun: its leader's clock may be ahead.
+
+    If the broker was `gone` within a race window of the leader's row, the election was at the time of that row.
+    """
     elected = any(abs(term.ts - ts) <= lookup.race_window_us for ts in gone)
     return term.ts if elected else term.ts - lookup.grace_us
 

@@ -173,8 +173,8 @@ class BrokerPosition(Persisted):
     source_id: str = ""
     hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
     source_epoch: int = 0
-    followed_since: int = 0  # when it first began to follow in this epoch
-    told_epoch: int = -1  # the largest leader epoch that it named since
+    followed_since: int = 0  # when the broker first began to follow in this epoch, 0 if that is not known
+    told_epoch: int = -1  # the largest leader epoch in the broker's later ISR and HW rows, of the same source
 
     def has_lost_log(self, event: PartitionEvent) -> bool:
         """Whether the broker starts with less than at its last start: a log is cut by a line, or is another one."""
@@ -340,7 +340,7 @@ class Terms(Persisted):
         return first is None or (event.leader_epoch or 0) > first
 
     def goes_back(self, event: PartitionEvent) -> bool:
-        """Whether a broker's own source tells a leader epoch below one that it told before: a snapshot was restored."""
+        """Whether a broker's own source has a leader epoch below an earlier one of it: a snapshot was restored."""
         position = self.positions.get(event.broker_id)
         if position is None or event.leader_epoch is None or not position.ts:
             return False
@@ -348,7 +348,7 @@ class Terms(Persisted):
         return self._tells_on(position, event) and event.leader_epoch < told and event.ts > position.ts
 
     def take_epoch(self, event: PartitionEvent) -> None:
-        """Takes from a broker's row of another kind which leader epoch it knows."""
+        """Note the leader epoch in a broker's row of the ISR or of a HW."""
         position = self.positions.get(event.broker_id)
         if position is not None and event.leader_epoch is not None and self._tells_on(position, event):
             position.told_epoch = max(position.told_epoch, event.leader_epoch)
@@ -449,7 +449,7 @@ class Terms(Persisted):
         """
         broker, place = term.broker_id, self.terms.index(term)
         begun = [t for t in self.terms[:place] if t.start_ts is not None or t.unclean]
-        before = begun[-1] if begun else self.folded_term  # who was elected cleanly went on from where that ended
+        before = begun[-1] if begun else self.folded_term  # a clean election without a start goes on from there
         other = broker if before is None else before.broker_id
         starts: list[tuple[int | None, int | None]] = [(term.start_offset, term.epoch)]
         complete = term.known_start is not None
@@ -469,7 +469,7 @@ class Terms(Persisted):
                 starts.append((since.start_offset, since.epoch))
                 complete = complete and since.known_start is not None
                 broker, other = since.broker_id, ({broker, other} - there).pop()
-            if since.broker_id not in told and (there or since.unclean):  # a leader tells where it was as it starts
+            if since.broker_id not in told and (there or since.unclean):  # a leader's start tells where it was
                 return _least(starts, complete=False)
         starts.append((self._folded_apart(broker, other), None))
         were_there = self.since.get(broker, 0) is None and self.since.get(other, 0) is None
@@ -498,8 +498,8 @@ class Terms(Persisted):
         self.base, self.folded_term, self.folded_lineage = after, term, self.lineage
 
     def lineage_begins_at(self, event: PartitionEvent) -> int:
-        """When leader epochs began again below, as a broker tells of it; or before, where its leader resumed that epoch
-        after later ones had begun: a leader that was down never heard of these."""
+        """The time at which leader epochs began again below: that of the event, or just before its leader first resumed
+        the event's epoch after later ones. A leader that was down never learned of these."""
         epoch, leader = event.leader_epoch or 0, event.leader_id
         since = max((t.ts for t in self.terms if t.epoch > epoch), default=event.ts)
         own = (t.ts for t in self.terms if (t.epoch, t.broker_id) == (epoch, leader) and since < t.ts <= event.ts)

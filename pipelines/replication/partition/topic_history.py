@@ -27,7 +27,7 @@ from pipelines.replication.partition.truncations import HwMovedBack, truncation_
 
 KEPT_MOVED_BACK = KEPT_PROVISIONAL = 8
 REGISTRATION_US = 60_000_000
-"""A broker that is not registered so long after its process began gives up (initial.broker.registration.timeout.ms)."""
+"""Default of initial.broker.registration.timeout.ms: a broker not registered so long after its start gives up."""
 
 
 class TopicHistory(TopicState):
@@ -112,11 +112,12 @@ class TopicHistory(TopicState):
         return self.terms.goes_back(event) or self.isr.goes_back(event) or self._resumes_ended_epoch(event, lookup)
 
     def _resumes_ended_epoch(self, event: PartitionEvent, lookup: TermLookup) -> bool:
-        """Whether a leader resumes an epoch that had ended before its process began, which then knows of that. One
-        clock tells when it was registered and when that was, the controller's.
+        """Whether a leader resumes an epoch that had ended before its process began: without a restored snapshot the
+        process would know of later epochs.
 
-        It begins to lead by the metadata that it found first, before it is registered (BrokerServer.startup), and tells
-        of that when its logs are recovered (BrokerMetadataPublisher.initializeManagers).
+        The end of the epoch and the registration of the broker are both dated by the controller's clock. A broker first
+        leads by the metadata that it has before it is registered (BrokerServer.startup), and prints that once its logs
+        are recovered (BrokerMetadataPublisher.initializeManagers).
         """
         position = self.terms.positions.get(event.broker_id)
         if event.event_type != "leader" or position is None or not position.led or position.epoch != event.leader_epoch:

@@ -127,7 +127,7 @@ def _below_hw(truncation: Truncation, term: Term, hw: int, terms: Terms) -> Verd
 
 
 def still_unexplained(truncation: Truncation, terms: Terms, lookup: TermLookup) -> bool:
-    """Whether nothing reported since explains it: the clock of its leader may be behind, the replica's ahead."""
+    """Whether nothing reported since explains the cut: the leader's clock may be behind, the replica's ahead."""
     if truncation.answered is not None:
         return _answered_below_hw(truncation, terms) is not None
     return not _follows_from_a_start(truncation, terms, *judge(terms, truncation.due, lookup))
@@ -145,7 +145,7 @@ def _in_sync(truncation: Truncation, terms: Terms, isr: IsrHistory) -> bool:
 def _follows_from_a_start(
     truncation: Truncation, terms: Terms, verdicts: Sequence[Verdict | None], marks: Sequence[CommittedMark]
 ) -> bool:
-    """Whether it truncated no more than its leader's start demands, or lost, by leader epochs and not by clocks.
+    """Whether the replica cut no more than its leader's start demands or lost; by leader epochs, not by clocks.
 
     A replica of the ISR truncates its log as it begins to follow, before its first fetch, until which the HW does not
     advance; or when its leader came back with a shorter log in the same epoch.
@@ -205,8 +205,10 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
 
 
 def _lacks_first_start(truncation: Truncation, terms: Terms) -> bool:
-    """Whether the replica followed its leader's epoch before the first start of that which is told: what it cut may
-    have been committed since an earlier one."""
+    """Whether the replica followed in its leader's epoch before the first start that is known of that epoch.
+
+    An earlier start is missing then, and the records that the replica cut may have been committed since.
+    """
     first, since = next((t for t in terms.terms if t.epoch == truncation.epoch), None), truncation.followed_since
     return bool(first and since and first.ordinal == 0 and since < first.ts - 2 * CONFIRMATION_US)
 
@@ -243,7 +245,7 @@ def truncation_of(event: PartitionEvent, due: int, terms: Terms) -> Truncation |
         before = position.leo if position.leo >= event.leo or ended_below else None
     behind_gap = position.has_gap if position is not None else replica in terms.with_initial_gap
     hw = position.hw if position is not None else None
-    # since when it follows is not known in states of earlier versions
+    # states of earlier versions lack `followed_since`: the replica's last start stands for it
     since = position.followed_since or position.ts if position is not None and position.epoch == epoch else None
     if position is not None:
         below = not position.truncated and position.hw is not None and event.leo < position.hw
