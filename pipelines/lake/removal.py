@@ -124,7 +124,10 @@ def _mask(name: str, rows: pa.Table, cluster: str, ids: Collection[str]) -> Any:
         return pc.is_in(rows["alert_id"], pa.array(sorted(ids), pa.string()))
     if name == "quality_results":
         parts = [pc.fill_null(rows[column], "") for column in ("sample", "observed")]
-        return pc.match_substring_regex(pc.binary_join_element_wise(*parts, " "), _quoted(cluster))
+        text, key = pc.binary_join_element_wise(*parts, " "), r"""["']cluster["']: *"""
+        # A row names its cluster; of another one a topic may have this name.
+        of_rows, anywhere = (pc.match_substring_regex(text, f"{begin}({_quoted(cluster)})") for begin in (key, ""))
+        return pc.if_else(pc.match_substring_regex(text, key), of_rows, anywhere)
     return pc.fill_null(pc.equal(rows["cluster"], cluster), False)
 
 

@@ -318,6 +318,18 @@ def test_deliveries_of_alerts_that_go_by_their_time_go_with_them(tmp_path):
     assert lake.rows("deliveries").to_table()["alert_id"].to_pylist() == ["2" * 16]
 
 
+def test_results_of_another_cluster_with_a_topic_of_that_name_stay(tmp_path):
+    lake = ingested(tmp_path, GONE)
+    with_people(lake)
+    row = {
+        "run_id": "r", "run_ts": AT, "suite": "s", "expectation": "e", "table": "t", "success": False,
+        "sample": json.dumps([{"cluster": STAYS, "topic": GONE}]),
+    }  # fmt: skip
+    lake.append("quality_results", pa.Table.from_pylist([row], quality_results.ARROW))
+    list(forgotten(lake))
+    assert len(lake.rows("quality_results").to_table()) == 2
+
+
 def test_nothing_is_taken_where_another_engine_writes_bronze_on_a_disk(tmp_path, monkeypatch):
     lake = ingested(tmp_path, GONE)
     monkeypatch.setattr(engines, "other_engine", lambda table: "Apache-Spark/4.1.4 Delta-Lake/4.4.0")
