@@ -166,6 +166,7 @@ def _missing(term: Term, previous: Term | None) -> list[str]:
         "start offset": term.start_offset is not None,
         "topic id": term.topic_id == before and (term.topic_id is not None or goes_on),
         f"telemetry of broker {term.broker_id} without a gap": not term.gap_at_start,
+        f"whether broker {term.broker_id} began before leader epoch {term.epoch} was over": not term.had_ended,
     }
     return [name for name, known in wanted.items() if not known]
 

@@ -49,7 +49,8 @@ class Term(Persisted):
     `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell; `shrunk`: see Terms.
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
     `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
-    behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`.
+    behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`. `had_ended`: its leader tells
+    that it resumed its epoch when that was over: those that went on may have what it lacks.
     """
 
     epoch: int
@@ -90,6 +91,7 @@ class Term(Persisted):
     stored_at: int = 0
     shrunk: int = 0
     stored_behind_kill: bool | None = False
+    had_ended: bool = False
 
     @property
     def key(self) -> TermKey:
@@ -514,8 +516,8 @@ class Terms(Persisted):
         self.positions = {b: position for b, position in self.positions.items() if b not in positions}
         known = {"restarted": {**self.restarted}, "wrong_clocks": {**self.wrong_clocks}}
         return replace(
-            self, terms=[replace(t, published=None, revision=0) for t in later], positions=positions, since={},
-            pending_hws=self._take_hws_after(told_at, grace_us), lineage=self.lineage + 1, leaderless=-1,
+            self, terms=[replace(t, published=None, revision=0, had_ended=False) for t in later], positions=positions,
+            since={}, pending_hws=self._take_hws_after(told_at, grace_us), lineage=self.lineage + 1, leaderless=-1,
             shrunk={}, **known,
         )  # fmt: skip
 

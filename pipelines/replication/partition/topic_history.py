@@ -196,6 +196,8 @@ class TopicHistory(TopicState):
         term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
         term.behind_gap = event.broker_id in self.terms.with_initial_gap
         term.across_seam = across_seam and (term.ordinal > 0 or (position is not None and position.epoch < 0))
+        # by metadata of before that, see _resumes_ended_epoch, or its clock is ahead of the controller's
+        term.had_ended = term.ordinal > 0 and self.isr.had_ended(term.epoch, event.ts)
         self.judge_again_at = self.decision_time()
         if not is_earlier:
             self.terms.positions[event.broker_id] = _position(event, term.epoch, term.key, led=True)

@@ -261,20 +261,24 @@ def test_epochs_go_back_though_only_other_rows_tell_of_the_later_one(rows, resto
     assert [t.start_ts for t in history.terms.terms if t.epoch == 0][-1] == RESUMES.ts
 
 
-def test_a_leader_that_recovered_its_logs_resumes_as_of_the_metadata_of_before_that():
+@pytest.mark.parametrize("leo", [300, pytest.param(280, id="it has lost [280, 300), which its successor has")])
+def test_a_leader_that_recovered_its_logs_resumes_as_of_the_metadata_of_before_that(leo):
     """Killed at 40 s and restarted at 42 s, as it still led: recovery took until 60 s, the controller fenced it at 49 s
     and registered it then."""
     events = [
         *log("b1", leader(0, 1, 0, 0, 0, (1, 2))),
         *log("c", election(49_000, 2, 1, isr=(2,), partition_epoch=1, committed=True)),
         *log("b2", follower(10, 2, 0, 0, 0, 1), leader(49_010, 2, 1, 300, 290, (2,))),
-        *log("b1", leader(60_000, 1, 0, 300, 250, (1, 2)), follower(60_050, 1, 1, 300, 250, 2)),
+        *log("b1", leader(60_000, 1, 0, leo, 250, (1, 2)), follower(60_050, 1, 1, leo, 250, 2)),
     ]
+    events.sort(key=lambda event: event.ts)
     lives = [(41_000, UNCLEAN_START, None), (49_000, "fenced", 3), (49_500, "started", 7)]
     lookup = FakeLookup({(1, 0): summary(300), (2, 49_010): summary(500), (1, 60_000): summary(250)}, {1: lives})
     history = history_of(events, lookup)
     assert history.terms.lineage == 0
-    assert [r["class"] for r in regressions(events, lookup) if r["severity"] == "critical"] == []
+    rows = regressions(events, lookup)
+    assert [r["class"] for r in rows if r["severity"] == "critical"] == []
+    assert ("committed_loss" in [r["class"] for r in rows if r["severity"] == "warning"]) == (leo < 300)
 
 
 def test_a_broker_may_have_replicated_in_a_term_whose_leaders_clock_is_ahead_of_the_controllers():
