@@ -101,7 +101,7 @@ def test_a_stream_fails_by_name_when_a_cluster_is_made_anew_or_forgotten(spark, 
         job.run(lake.root, Rules(), RunOptions(buckets=2))
 
     def run(cluster, held):
-        job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
+        return job.run(lake.root, Rules(), RunOptions(forget=cluster), held=held)
 
     for number, (change, asked) in enumerate(((rebuild, "other"), (forget, Removal("other")))):
         (tmp_path / f"{number}").mkdir()
