@@ -777,3 +777,18 @@ def test_a_stretch_of_coverage_ends_with_its_latest_row_where_a_sources_clock_we
     """Read at once it ended at the time of its last row, before that of its first."""
     log = Source().progress(1000).progress(1400).progress(1200)
     assert_read_the_same(log.rows[:2], log.rows[2:])
+
+
+def test_behind_a_gap_no_hw_is_of_a_deposed_leaders_term_though_the_gap_is_forgotten():
+    """4322292922: the batch after a drain was empty and forgot the gap; the next one read a critical loss."""
+    old, new = Source(), Source("broker-3/replication.log")
+    old.fetch(0, 2, 0).event(6, "follower", leader_id=3, leader_epoch=1, leo=0, hw=0).hw(7, 1)
+    del old.rows[1]
+    new.leader(5, 1, 0, 0, [1, 3], leader_id=3, partition_epoch=1)
+    quorum = controller().election(0, 3, 1, isr=[1, 3], partition_epoch=1)
+    last = {"broker-1/replication.log": (0, 2), "broker-3/replication.log": (0, 0), quorum.rows[0]["source_id"]: (0, 0)}
+    closing = dict.fromkeys(new.rows[0]) | closing_row("c", old.rows[-1]["ts"], 0, last)
+    first = [*old.rows, *new.rows, *quorum.rows, closing]
+    behind = old.on(topic="orders", topic_id="orders-id").leader(70_305, 1, 0, 0, [1, 2]).rows[-1:]
+    behind += new.on(topic="orders", topic_id="orders-id").follower(70_308, 1, 0, 0, 1).rows[-1:]
+    assert_read_the_same(first, [], behind)

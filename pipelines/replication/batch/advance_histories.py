@@ -144,13 +144,17 @@ def _next_rise(history: PartitionHistory, upto: int, lookup: StateTermLookup) ->
 
 
 def mark_deposed(lookup: StateTermLookup, history: PartitionHistory, upto: int) -> None:
-    """Of terms that were judged to be over: marks lanes still in them as deposed, and terms that have ended as over."""
+    """Of terms that were judged to be over: marks lanes still in them as deposed; terms that have ended, or of which no
+    more can be told, as over."""
+    until = upto - lookup.race_window_us
     for term in history.outlived():
         lane = lookup.running_lane(term)
-        if lane >= 0:
+        if lookup.has_hole(term, until):  # which is forgotten some time
+            term.over = True
+        elif lane >= 0:
             lookup.state.lanes["deposed"][lane] = 1
         else:
-            term.over = lookup.ended_by(term, upto - lookup.race_window_us)
+            term.over = lookup.ended_by(term, until)
 
 
 def _ready(queue: Queue, upto: int) -> tuple[Queue, Queue]:

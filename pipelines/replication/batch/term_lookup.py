@@ -159,6 +159,10 @@ class StateTermLookup:
             return None
         return self.timeline.rise(lane, start, above, term.summary_at, until)
 
+    def has_hole(self, term: Term, upto: int) -> bool:
+        """Whether rows of a term's leader are missing since its summary: later ones may be of a later term."""
+        return any(term.summary_at < ts <= upto for ts in self.state.gaps(self._cluster, term.broker_id))
+
     def ended_by(self, term: Term, upto: int) -> bool:
         """Whether a term that its leader has left was over by `upto`."""
         lane = self._lane(term.broker_id)
