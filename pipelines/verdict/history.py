@@ -25,8 +25,8 @@ def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple
         for sentence in (words.sentences(text, f"{state.value}: ") if groups else [text])
     ]
     # These sentences are as grave as the first one on a loss.
-    beside = [*(one for text in record.copies for one in _fitting(text)), *_by_earlier_rules(record, limits.since)]
-    found += [(found[0][0], text) for text in beside if found]
+    beside = [*record.copies, *_by_earlier_rules(record, limits.since)]
+    found += [(found[0][0], one) for text in beside if found for one in words.sentences(text)]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
@@ -53,11 +53,6 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
         yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
-def _fitting(text: str) -> list[str]:
-    """The whole sentence, or its clauses if it is too long; a command in it is never cut."""
-    return [text] if len(text) <= words.SENTENCE else text.split("; ")
-
-
 def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tuple[State, str]]:
     """The sentences if nothing shows a loss: OK names only the time in which a loss would have been seen."""
     first = _first(record, since, judged_to)
@@ -69,11 +64,9 @@ def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tupl
     if record.partitions and (record.unstarted == record.partitions or not record.terms):
         state, said = State.NOT_JUDGED, "whether anything was lost is not known"
     said = f"{said} {_from_to(first, judged_to)}, {level}"
-    whole = f"{said}: {'; '.join(holes)}"
-    return [
-        (state, text)
-        for text in ([whole] if len(whole) <= words.SENTENCE else [said, *words.sentences("; ".join(holes))])
-    ]
+    why = "; ".join(holes)
+    whole = f"{said}: {why}"
+    return [(state, text) for text in ([whole] if len(whole) <= words.SENTENCE else [said, *words.sentences(why)])]
 
 
 def _by_earlier_rules(record: ClusterRecord, since: Since) -> Iterator[str]:

@@ -37,8 +37,9 @@ def listed(words: Sequence[str], limit: int = NAMED, total: int = 0) -> str:
 
 
 def shorten(sentence: str) -> str:
-    """A sentence of at most SENTENCE characters, which ends before a clause or a thing that has no room."""
-    if len(sentence) <= SENTENCE:
+    """A sentence of at most SENTENCE characters, which ends before a clause or a thing that has no room; whole if that
+    would cut a command."""
+    if len(sentence) <= SENTENCE or "`" in sentence[SENTENCE // 2 :]:
         return sentence
     head = sentence[: SENTENCE - 2]
     end = max(head.rfind(mark, SENTENCE // 2) for mark in ("; ", ", ", " ("))
@@ -93,5 +94,5 @@ def levels(partitions: Mapping[int | None, int]) -> str:
         return level(found[0])
     if len(found) == 2:
         return ", ".join(f"{level(n)} for {count(partitions[n], 'partition')}" for n in found)
-    bare = [level(n).partition(" (")[0] for n in found]
-    return f"{', '.join(f'{name} for {partitions[n]:,}' for name, n in zip(bare, found, strict=True))} partitions"
+    bare = [f"{level(n).partition(' (')[0]} for {partitions[n]:,}" for n in found]
+    return f"{', '.join(bare)} partitions"

@@ -254,7 +254,7 @@ def test_it_waits_for_nobody_who_writes(tmp_path):
     assert len(read_events(lake.root)) == len(read_logs([traces.path("unclean_election")], GONE))
 
 
-def ingested(tmp_path, *clusters):
+def lake_of(tmp_path, *clusters):
     lake = Lake(str(tmp_path / "lake"))
     for cluster in clusters:
         ingest_recording(lake, cluster)
@@ -263,7 +263,7 @@ def ingested(tmp_path, *clusters):
 
 def test_before_a_time_writers_go_on_from_where_they_are(tmp_path):
     """The next `ingest` read the whole log again; a watcher began at epoch 0, whose rows passed for repeats."""
-    lake = ingested(tmp_path, GONE)
+    lake = lake_of(tmp_path, GONE)
     append_events(lake.root, read_events(lake.root).slice(0, 0), app_id=f"watch-epoch:{GONE}", version=5)
     ts = read_events(lake.root)["ts"].cast("int64")
     limit = datetime.fromtimestamp(pc.quantile(ts, 0.5, interpolation="lower")[0].as_py() / 1e6, UTC)
@@ -276,7 +276,7 @@ def test_before_a_time_writers_go_on_from_where_they_are(tmp_path):
 
 def test_a_cluster_whose_name_begins_with_that_of_the_forgotten_one_keeps_its_writers(tmp_path):
     other = f"{GONE}/eu"
-    lake = ingested(tmp_path, GONE, other)
+    lake = lake_of(tmp_path, GONE, other)
     list(forgotten(lake))
     left = len(read_events(lake.root))
     ingest_recording(lake, other)
@@ -297,7 +297,7 @@ def test_whose_writer_an_id_names(name, is_its):
 
 def test_a_lake_of_one_cluster_whose_alerts_are_gone_is_no_reason_to_stop(tmp_path):
     """A second call, or one after a kill, failed on the empty table of alerts, and no run went on before it ended."""
-    lake = ingested(tmp_path, GONE)
+    lake = lake_of(tmp_path, GONE)
     with_people(lake, (GONE, "1" * 16))
     list(forgotten(lake))
     assert len(lake.rows("alerts").to_table()) == 0
@@ -308,7 +308,7 @@ def test_a_lake_of_one_cluster_whose_alerts_are_gone_is_no_reason_to_stop(tmp_pa
 
 def test_deliveries_of_alerts_that_go_by_their_time_go_with_them(tmp_path):
     """A log that is read late: its alert is of January, and was sent in November. Nothing else names its cluster."""
-    lake = ingested(tmp_path, GONE)
+    lake = lake_of(tmp_path, GONE)
     with_people(lake)
     lake.append("deliveries", pa.Table.from_pylist(
         [{"channel": "a", "outcome": "sent", "attempt": 1, "sent_at": AT + timedelta(days=9), "alert_id": "1" * 16}],
@@ -319,7 +319,7 @@ def test_deliveries_of_alerts_that_go_by_their_time_go_with_them(tmp_path):
 
 
 def test_results_of_another_cluster_with_a_topic_of_that_name_stay(tmp_path):
-    lake = ingested(tmp_path, GONE)
+    lake = lake_of(tmp_path, GONE)
     with_people(lake)
     row = {
         "run_id": "r", "run_ts": AT, "suite": "s", "expectation": "e", "table": "t", "success": False,
@@ -331,7 +331,7 @@ def test_results_of_another_cluster_with_a_topic_of_that_name_stay(tmp_path):
 
 
 def test_nothing_is_taken_where_another_engine_writes_bronze_on_a_disk(tmp_path, monkeypatch):
-    lake = ingested(tmp_path, GONE)
+    lake = lake_of(tmp_path, GONE)
     monkeypatch.setattr(engines, "other_engine", lambda table: "Apache-Spark/4.1.4 Delta-Lake/4.4.0")
     with pytest.raises(engines.OtherEngineError, match=r"Apache-Spark/4\.1\.4"):
         list(forgotten(lake))
@@ -341,7 +341,7 @@ def test_nothing_is_taken_where_another_engine_writes_bronze_on_a_disk(tmp_path,
 @pytest.mark.spark
 @pytest.mark.parametrize("removes", [forget, lambda lake, asked, *more: rebuild(lake, asked.cluster, *more)])
 def test_a_job_that_was_asked_to_stop_has_not_read_all(lake, removes):
-    """What it had not read was written anew, of a cluster that was forgotten."""
+    """Rows of the forgotten cluster that the job had not read were written again."""
     before = len(lake.rows("partition_hw").to_table())
     with pytest.raises(UsageError, match="stopped before the job had read all of bronze: call this again"):
         list(removes(lake, Removal(GONE), lambda *_: RunSummary(stopped=True), lambda: None))

@@ -144,12 +144,12 @@ def _next_rise(history: PartitionHistory, upto: int, lookup: StateTermLookup) ->
 
 
 def mark_deposed(lookup: StateTermLookup, history: PartitionHistory, upto: int) -> None:
-    """Of terms that were judged to be over: marks lanes still in them as deposed; terms that have ended, or of which no
-    more can be told, as over."""
+    """Mark lanes that are still in a term which was judged to be over as deposed, and such a term as over if it has
+    ended, or rows of its leader are missing since."""
     until = upto - lookup.race_window_us
     for term in history.outlived():
         lane = lookup.running_lane(term)
-        if lookup.has_hole(term, until):  # which is forgotten some time
+        if lookup.has_hole(term, until):  # later it would not show: gaps are forgotten
             term.over = True
         elif lane >= 0:
             lookup.state.lanes["deposed"][lane] = 1

@@ -17,7 +17,7 @@ def wall_clock(monkeypatch):
 
 
 def history(lake, *stretches, down=None):
-    """What is said of brokers 1 to 3, the third of which could be seen in these stretches (seconds)."""
+    """The verdict on brokers 1 to 3; starts on the third could be seen in these stretches (seconds)."""
     write(lake, "partition_health", health("orders", 0))
     reported(lake, 1, 2)
     reported(lake, 3, source_id="broker-3/server.log")

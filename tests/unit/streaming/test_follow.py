@@ -148,7 +148,7 @@ def test_a_jvm_that_ends_ends_the_run_with_that_reason(during):
 
 
 def test_whether_nothing_is_new_is_looked_at_once_a_second(monkeypatch):
-    """As each look lists the checkpoint, of an object store, too."""
+    """Each look lists the checkpoint, which may be on an object store."""
     clock, looks = [0.0], []
     monkeypatch.setattr(idle, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(idle, "newest", lambda _: (7, 0))

@@ -1,4 +1,4 @@
-"""Sentences on losses have at most 200 characters, but for the time that they are of."""
+"""Sentences of a verdict have at most 200 characters, but for the times of losses and commands."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -64,3 +64,10 @@ def test_what_has_no_room_in_a_sentence_begins_another_of_the_same_state():
     assert words.sentences(f"LOST: {clause}; {clause}", "LOST: ") == [f"LOST: {clause}", f"LOST: {clause}"]
     assert words.sentences(f"{clause}; {clause}; c", "LOST: ") == [clause, f"{clause}; c"]
     assert words.sentences("OK: 4 partitions; all in sync") == ["OK: 4 partitions; all in sync"]
+
+
+def test_a_command_is_never_cut():
+    """The way out of a table that cannot be read was cut off behind a long path."""
+    why = f"silver/coverage cannot be read: {'a-long-path/' * 20}: no such file"
+    sentence, *_ = (line.text for line in verdict(replace(SOUND, blind=why), Limits(), at(25)).lines)
+    assert sentence.endswith("restore it, or start anew with `hwmark run --rebuild`")
