@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -159,30 +158,23 @@ _BEFORE, _NEVER = datetime(1970, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=
 
 @dataclass
 class _Open:
-    """An incident that has not ended: the last state of each episode of its alerts, the first one first."""
+    """An incident that has not ended, and `members`, the last state of the last episode of each of its alerts."""
 
     incident_id: str
     cluster: str
     brokers: set[int]
     linked: str | None
+    head: AlertState
     members: dict[tuple[str, datetime], AlertState] = field(default_factory=dict)
+    alert_ids: dict[str, tuple[str, datetime]] = field(default_factory=dict)
+    partitions: set[str] = field(default_factory=set)
+    first_ts: datetime = _NEVER
+    last_ts: datetime = _BEFORE
     severity: str = SEVERITIES[0]
     returns: int = 0
     well_since: datetime | None = None
     only_lost_since: datetime | None = None
     row: Incident | None = None
-
-    @property
-    def head(self) -> AlertState:
-        return next(iter(self.members.values()))
-
-    @cached_property
-    def partitions(self) -> set[str]:
-        return {name for state in self.members.values() for name in _partitions(state)}
-
-    @cached_property
-    def alert_ids(self) -> list[str]:
-        return list(dict.fromkeys(alert_id for alert_id, _ in self.members))
 
     def takes(self, state: AlertState) -> bool:
         """Whether a new alert may join: a loss always, another one until only losses have fired for WELL.
@@ -201,9 +193,13 @@ class _Open:
         again = self.well_since is not None and state.alert_id in self.alert_ids
         if state.firing and again and not (before and before.firing):
             self.returns += 1
+        earlier = self.alert_ids.get(state.alert_id, state.episode)
+        if earlier != state.episode and not self.members[earlier].firing:
+            del self.members[earlier]  # or what flaps for days costs more with each return
+        self.alert_ids[state.alert_id] = state.episode
         self.members[state.episode] = state
-        self.__dict__.pop("partitions", None)
-        self.__dict__.pop("alert_ids", None)
+        self.partitions |= _partitions(state)
+        self.first_ts, self.last_ts = min(self.first_ts, state.first_ts), max(self.last_ts, state.last_ts)
         if state.firing:
             self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
 
@@ -229,7 +225,7 @@ class _Open:
     def was_over(self, at: datetime) -> Incident | None:
         """Return the ended state of one that was well for WELL by the time it was first seen."""
         over = self.row is not None and self.row.state == OPEN and self.row.written_at == at and self.well_since == at
-        if not over or at - max(one.last_ts for one in self.members.values()) < WELL:
+        if not over or at - self.last_ts < WELL:
             return None
         return self._as(ENDED, [], None, at + timedelta(microseconds=1))
 
@@ -251,9 +247,9 @@ class _Open:
         lost = [size for one in remaining if one.rule == "loss" and (size := one.size[1]) is not None]
         row = Incident(
             self.incident_id, self.cluster, self.severity, state, self.head.rule,
-            min(one.first_ts for one in each), max(one.last_ts for one in each), self.head.subject,
+            self.first_ts, self.last_ts, self.head.subject,
             title(self.cluster, firing or remaining, self.returns >= FLAPPING),
-            self.alert_ids, list(dict.fromkeys(one.alert_id for one in firing)),
+            list(self.alert_ids), list(dict.fromkeys(one.alert_id for one in firing)),
             sorted(self.brokers), sorted(topics), sorted(self.partitions, key=lambda name: (len(name), name)),
             sum(one.size[0] or 0 for one in firing if one.rule == "offline"), sum(lost) if lost else None,
             self.returns, self.linked, self.well_since, until, at,
@@ -308,7 +304,7 @@ def _open(state: AlertState, opened: list[_Open]) -> _Open:
     names = _partitions(state)
     linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)
     own = "\0".join((cluster, state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
-    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, brokers_of(state), linked))
+    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, brokers_of(state), linked, state))
     return opened[-1]
 
 

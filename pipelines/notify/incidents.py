@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -61,8 +62,8 @@ def _episode(
         if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
             raised.append(row)
         new = _losses(row, alerts) - lost
-        by_now = [state for one in before.firing for state in history[one] if state.written_at == row.written_at]
-        gone = {state.alert_id for state in by_now if state.withdrawn and state.rule in LOSSES}
+        by_now = _losses_as_of(row.written_at, before, history)
+        gone = {one.alert_id for one in by_now if one.withdrawn and one.written_at == row.written_at}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
         lost_first = (lost_first or row) if any(alerts[one].rule == "loss" for one in lost) else None
@@ -109,9 +110,15 @@ def _doubled(row: Incident, told: Incident, history: Mapping[str, Sequence[Alert
 
 def _lost(row: Incident, history: Mapping[str, Sequence[AlertState]]) -> tuple[int, int]:
     """Count the partitions and offsets of the losses that fire as of a row."""
-    by_then = (one for name in row.firing for one in history[name] if (one.written_at or NEVER) <= row.written_at)
-    sizes = [one.size for one in {one.alert_id: one for one in by_then if one.rule in LOSSES}.values()]
+    sizes = [one.size for one in _losses_as_of(row.written_at, row, history)]
     return sum(size[0] or 0 for size in sizes), sum(size[1] or 0 for size in sizes)
+
+
+def _losses_as_of(moment: datetime, row: Incident, history: Mapping[str, Sequence[AlertState]]) -> list[AlertState]:
+    """The last states by a moment of the losses that fire in a row."""
+    losses = (history[one] for one in row.firing if one in history and history[one][0].rule in LOSSES)
+    found = ((each, bisect_right(each, moment, key=lambda state: state.written_at or NEVER)) for each in losses)
+    return [each[count - 1] for each, count in found if count]
 
 
 def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:
