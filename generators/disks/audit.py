@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from generators.disks.checkpoints import Place
+from generators.disks.checkpoints import CLEANER_OFFSETS, Place
 from generators.disks.comparison import compare
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.findings import Finding, Severity
@@ -87,7 +87,10 @@ def partition_audits(
     sizes: dict[str, int] = {}
     for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):
         sizes[topic] = max(sizes.get(topic, 0), partition + 1)
-    done = 0
+    cleaned: dict[Place, int] = {}
+    for place, offset in (item for one in directories for item in one.offsets_in(CLEANER_OFFSETS).items()):
+        cleaned[place] = max(offset, cleaned.get(place, 0))
+    compacted, done = {topic for topic, _ in cleaned}, 0
     for k, place in enumerate(sorted(replicas), 1):
         size = sizes[place[0]] if deep else 0
 
@@ -98,7 +101,15 @@ def partition_audits(
                 on_progress(f"{at}, {done / 1e6:,.0f} MB")
 
         logs = [
-            read_replica(directory, one, live=live, partitions=size, on_bytes=count)
+            read_replica(
+                directory,
+                one,
+                live=live,
+                partitions=size,
+                on_bytes=count,
+                compacted=place[0] in compacted,
+                explained_to=cleaned.get(place, 0),
+            )
             for directory, one in replicas[place]
         ]
         compare(logs)

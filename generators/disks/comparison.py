@@ -7,8 +7,9 @@ from itertools import combinations
 
 import numpy as np
 
+from generators.disks.checkpoint_rows import INTERVAL_S
 from generators.disks.findings import Severity
-from generators.disks.lineage import cut_offset
+from generators.disks.lineage import cut_offset, parts_at
 from generators.disks.replica import ReplicaLog
 
 
@@ -23,12 +24,6 @@ def compare(logs: Sequence[ReplicaLog]) -> None:
         )
 
 
-def parts_at(one: ReplicaLog, other: ReplicaLog) -> int | None:
-    """The offset up to which both have the same lineage; None where one cannot say."""
-    cuts = cut_offset(one.lineage, other.lineage), cut_offset(other.lineage, one.lineage)
-    return None if None in cuts else min(cut for cut in cuts if cut is not None)
-
-
 def _are_of_two_topics(one: ReplicaLog, other: ReplicaLog) -> bool:
     """Whether two logs of one name are of different topics, which is a finding; their offsets say nothing then."""
     ids = one.topic_id, other.topic_id
@@ -41,13 +36,15 @@ def _are_of_two_topics(one: ReplicaLog, other: ReplicaLog) -> bool:
 
 def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
     """Equal epochs and offsets have equal checksums above both cleaner offsets and log starts (5.7)."""
-    common = parts_at(one, other)
+    common = parts_at(one.lineage, other.lineage)
+    first = max(one.explained_to, other.explained_to, one.log_start, other.log_start)
+    if common is None and min(one.end, other.end) <= first:
+        return
     if common is None:
         pair = f"{one.name} ({one.lineage.text()}) and {other.name} ({other.lineage.text()})"
         detail = f"{pair} have no epoch in common"
         one.add("not_compared", Severity.UNKNOWN, detail, other=other)
         return
-    first = max(one.cleaned_to or 0, other.cleaned_to or 0, one.log_start, other.log_start)
     limits = [log.compared_to for log in (one, other) if log.compared_to is not None]
     if limits:
         one.add(
@@ -57,6 +54,7 @@ def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
     mine, theirs = (log.keys[(log.keys["base"] >= first) & (log.keys["last"] < common)] for log in (one, other))
     both, k, n = np.intersect1d(mine["base"], theirs["base"], assume_unique=True, return_indices=True)
     differ = (mine["crc"][k] != theirs["crc"][n]) | (mine["epoch"][k] != theirs["epoch"][n])
+    differ &= ~(mine["cleaned"][k] | theirs["cleaned"][n])
     if differ.any():
         offset, last = int(both[differ][0]), int(mine["last"][k[differ][-1]])
         detail = (
@@ -67,7 +65,8 @@ def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
     alone = max(len(mine), len(theirs)) - len(both)
     if alone and not any(finding.kind in ("damaged", "gap") for log in (one, other) for finding in log.findings):
         detail = f"{alone:,} batches below offset {common} lie on only one of {one.name} and {other.name}"
-        one.add("batches_differ", Severity.CRITICAL, detail, first, common, other)
+        severity = Severity.UNKNOWN if one.compacted or other.compacted else Severity.CRITICAL
+        one.add("batches_differ", severity, detail, first, common, other)
 
 
 def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
@@ -77,19 +76,26 @@ def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
         cut = cut_offset(follower.lineage, leader.lineage)
         if cut is None or cut >= follower.end:
             continue
+        cut = max(cut, follower.start)
         diverged = (back := cut_offset(leader.lineage, follower.lineage)) is not None and back < leader.end
         committed = max(min(follower.hw or 0, follower.end) - cut, 0)
         newest = max(log.lineage.epochs[-1:] for log in logs)
         unlikely = follower.lineage.epochs[-1:] == newest > leader.lineage.epochs[-1:]
+        may_be_older = (
+            follower.live or 0 < leader.directory.offsets_written < follower.directory.offsets_written - INTERVAL_S
+        )
         words = f"following {leader.name} it cuts {cut}..{follower.end - 1} ({follower.end - cut:,} offsets"
         words += f", {committed:,} of them below its high watermark {follower.hw})" if committed else ")"
         if unlikely:
             words += f", only if {leader.name} were elected uncleanly: its epoch is older"
         if diverged:
             words += f"; {leader.name} has other records from {back} on"
-        if not any(parts_at(follower, log) == follower.end for log in logs if log is not follower):
+        elif may_be_older and not unlikely:
+            words += f"; what is given of {leader.name} may be from before these"
+        if not any(parts_at(follower.lineage, log.lineage) == follower.end for log in logs if log is not follower):
             words += "; no other replica given has all of them: copy this directory before a start"
-        severity = Severity.CRITICAL if (diverged or committed) and not unlikely else Severity.INFO
+        is_lost = diverged or (committed and not may_be_older)
+        severity = Severity.CRITICAL if is_lost and not unlikely else Severity.INFO
         follower.add("cut", severity, words, cut, follower.end, leader)
     explained = any(finding.kind in ("hw_above_end", "unreadable") for finding in follower.findings)
     if known and follower.end < max(known) and not explained:

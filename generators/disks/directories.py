@@ -90,10 +90,14 @@ class LogDirectory:
         """The broker it is of, as said to a person."""
         return f"broker {self.broker_id}" if self.broker_id is not None else printable(str(self.path))
 
+    def offsets_in(self, file: str) -> dict[Place, int]:
+        """The offsets in a checkpoint file, none without it."""
+        checkpoint = self.offsets.get(file)
+        return checkpoint.by_place if checkpoint else {}
+
     def offset(self, file: str, place: Place) -> int | None:
         """A partition's offset in a checkpoint file."""
-        checkpoint = self.offsets.get(file)
-        return checkpoint.by_place.get(place) if checkpoint else None
+        return self.offsets_in(file).get(place)
 
     @property
     def offsets_written(self) -> float:

@@ -74,16 +74,29 @@ def cut_offset(follower: Lineage, leader: Lineage) -> int | None:
     """The offset at which a follower's log is cut when it next follows that leader (KIP-101, 279); None if not known.
 
     AbstractFetcherThread.getOffsetTruncationState. It is the log's end where nothing is cut. A leader without
-    the epochs of the follower cannot say: the follower then falls back on its own high watermark.
+    epochs cannot say: the follower then falls back on its own high watermark.
     """
     if not follower.epochs:
         return min(follower.end, leader.end)
     epoch = follower.epochs[-1]
-    while (asked := leader.end_of(epoch)) is not None:
-        own = follower.end_of(asked[0])
-        if own is None:
-            return follower.starts[0]
+    while leader.epochs:
+        asked = _answer(leader, epoch)
+        own = _answer(follower, asked[0])
         if own[0] == asked[0]:
-            return min(own[1], asked[1])
+            return min(own[1], asked[1], follower.end)
         epoch = own[0]
     return None
+
+
+def _answer(log: Lineage, epoch: int) -> tuple[int, int]:
+    """The answer of a broker for an epoch: of one before all that it has, where its first one begins, as what was
+    before is removed (LeaderEpochFileCache.endOffsetFor)."""
+    return log.end_of(epoch) or (epoch, log.starts[0])
+
+
+def parts_at(one: Lineage, other: Lineage) -> int | None:
+    """The offset up to which both are the same; None where they have no epoch in common, and cannot say."""
+    if one.epochs and other.epochs and not set(one.epochs) & set(other.epochs):
+        return None
+    cuts = cut_offset(one, other), cut_offset(other, one)
+    return None if None in cuts else min(cut for cut in cuts if cut is not None)

@@ -23,7 +23,7 @@ from generators.disks.batches import (
 )
 from generators.disks.directories import METADATA_LOG, LogDirectory
 from generators.disks.files import Unreadable, read_whole
-from generators.disks.lineage import Lineage, batch_epochs, cut_offset, lineage
+from generators.disks.lineage import Lineage, batch_epochs, lineage, parts_at
 from generators.disks.records import Damaged, Record, records
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from generators.disks.voters import Voters, named_voters, with_directories
@@ -156,6 +156,7 @@ def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
         node.problems.append(f"{directory.name}: {error}")
     begins = np.concatenate(epochs) if epochs else np.zeros(0, [("epoch", "i4"), ("base", "i8")])
     node.lineage = lineage(batch_epochs(begins["epoch"], begins["base"]), end)
+    node.quorum_epoch = max(node.quorum_epoch, *node.lineage.epochs[-1:], -1)  # the file may be copied before the log
     return node
 
 
@@ -190,9 +191,8 @@ def longest(nodes: Sequence[NodeLog]) -> NodeLog:
 
 
 def agreed_end(node: NodeLog, chosen: NodeLog) -> int:
-    """The offset up to which a copy is the same as `chosen`."""
-    cuts = [cut for cut in (cut_offset(node.lineage, chosen.lineage), cut_offset(chosen.lineage, node.lineage)) if cut]
-    return min([*cuts, node.lineage.end, chosen.lineage.end]) if len(cuts) == 2 else 0
+    """The offset up to which a copy is the same as `chosen`, 0 if that is not known."""
+    return parts_at(node.lineage, chosen.lineage) or 0
 
 
 def committed_end(nodes: Sequence[NodeLog]) -> int:

@@ -21,9 +21,13 @@ from generators.disks.records import Damaged, payload_of
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from generators.disks.sparse_index import SparseIndex
 
-KEPT = ("base", "last", "epoch", "crc")
+KEPT = np.dtype([("base", "i8"), ("last", "i8"), ("epoch", "i4"), ("crc", "u4"), ("cleaned", "?")])
+DELETE_HORIZON = 0x40
+"""The attribute of a batch that the cleaner wrote anew (KIP-534)."""
 MOST_BATCHES = 20_000_000
 """Batches of one replica whose checksums are kept for the comparison: half a gigabyte."""
+COMPACTED = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that Kafka makes itself, and compacts."""
 
 
 @dataclass
@@ -46,11 +50,15 @@ class ReplicaLog:
     """Bytes that a look-up through the index reads at most before the batch that it looks for."""
     lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
     producers: Producers = field(default_factory=Producers)
-    keys: Array = field(default_factory=lambda: np.zeros(0, [(name, "i8") for name in KEPT]))
-    """Base, last offset, epoch and checksum of each whole batch."""
+    keys: Array = field(default_factory=lambda: np.zeros(0, KEPT))
+    """Base, last offset, epoch and checksum of each whole batch, and whether it shows that the cleaner was there."""
     compared_to: int | None = None
     """Offset up to which `keys` reach where there were too many."""
     findings: list[Finding] = field(default_factory=list)
+    compacted: bool = False
+    """Whether the cleaner has been in a log of this topic: a leader that this one copied from may have been cleaned."""
+    explained_to: int = 0
+    """The offset up to which the cleaner has been in a log of this partition."""
 
     @property
     def name(self) -> str:
@@ -110,13 +118,16 @@ def read_replica(
     live: bool = False,
     partitions: int = 0,
     on_bytes: Callable[[int], None] = lambda size: None,
+    compacted: bool = False,
+    explained_to: int = 0,
 ) -> ReplicaLog:
     """Walk over all segments of a replica, over the records of a topic of so many `partitions`, too, if it is given.
 
-    What cannot be read is a finding. `on_bytes` is called with the size of each piece that was read.
+    What cannot be read is a finding. `on_bytes` is called with the size of each piece that was read; `compacted` and
+    `explained_to` are what other directories show of the cleaner.
     """
-    log = ReplicaLog(directory, source, live, partitions)
-    log.producers.floor = log.cleaned_to or 0
+    log = ReplicaLog(directory, source, live, partitions, compacted=compacted or source.place[0] in COMPACTED)
+    log.explained_to = log.producers.floor = max(explained_to, log.cleaned_to or 0)
     kept: list[Array] = []
     try:
         files = [segment for segment in segments(source.path) if not segment.deleted]
@@ -149,14 +160,15 @@ def _read_segment(
         ends = np.append(log.end, whole["last"][:-1] + 1)
         gaps += [(int(ends[k]), int(whole["base"][k])) for k in np.flatnonzero(ends < whole["base"])]
         log.end = int(whole["last"][-1]) + 1
+        kept.append(_keys(whole))
+        log.compacted = log.compacted or bool(kept[-1]["cleaned"].any())
         log.producers.observe(block)
         if log.partitions:
             _read_records(log, segment, whole, data, block)
         index.observe(block)
-        if log.batches <= MOST_BATCHES:
-            kept.append(_keys(whole))
-        elif log.compared_to is None:
-            log.compared_to = int(whole["base"][0])
+        if log.batches > MOST_BATCHES:
+            kept.pop()
+            log.compared_to = int(whole["base"][0]) if log.compared_to is None else log.compared_to
     log.bytes += walk_end.size
     index.close(walk_end.position)
     _judge_end(log, segment, walk_end, newest=newest)
@@ -178,9 +190,11 @@ def _read_records(log: ReplicaLog, segment: Segment, whole: Array, data: bytes, 
 
 
 def _keys(whole: Array) -> Array:
-    keys = np.empty(len(whole), [(name, "i8") for name in KEPT])
-    for name in KEPT:
+    keys = np.empty(len(whole), KEPT)
+    for name in ("base", "last", "epoch", "crc"):
         keys[name] = whole[name]
+    fewer = whole["count"] != whole["last"] - whole["base"] + 1
+    keys["cleaned"] = (whole["magic"] == 2) & (fewer | ((whole["attributes"] & DELETE_HORIZON) != 0))
     return keys
 
 
@@ -205,17 +219,15 @@ def _judge_end(log: ReplicaLog, segment: Segment, end: WalkEnd, *, newest: bool)
 
 
 def _judge_gaps(log: ReplicaLog, segment: Segment, gaps: list[tuple[int, int]]) -> None:
-    """Offsets that are missing: below the cleaner's offset compaction explains them (5.7)."""
-    unexplained = [gap for gap in gaps if gap[0] >= (log.cleaned_to or 0)]
+    """Offsets that are missing: below the cleaner's offset compaction explains them (5.7), above it a copy of a log
+    that was cleaned further may lack them, too."""
+    unexplained = [gap for gap in gaps if gap[0] >= log.explained_to]
+    severity, why = Severity.CRITICAL, ", above what the cleaner did"
+    if log.compacted:
+        severity, why = Severity.UNKNOWN, ": missing, or it was copied from a log that was cleaned further"
     for first, end in unexplained[:SHOWN]:
         more = f"; {len(unexplained)} such gaps in {segment.path.name}" if len(unexplained) > SHOWN else ""
-        log.add(
-            "gap",
-            Severity.CRITICAL,
-            f"no batch has offsets {first}..{end - 1}, above what the cleaner did{more}",
-            first,
-            end,
-        )
+        log.add("gap", severity, f"no batch has offsets {first}..{end - 1}{why}{more}", first, end)
 
 
 def _judge_lineage(log: ReplicaLog) -> None:
@@ -241,7 +253,7 @@ def _judge_checkpoints(log: ReplicaLog) -> None:
     """The high watermark above the log's end is damage or a cut (5.4); a start without a clean stop recovers (5.5)."""
     if log.hw is not None and log.hw > log.end:
         detail = f"the checkpoint has a high watermark of {log.hw}, the log ends at {log.end}: damaged, or cut"
-        log.add("hw_above_end", Severity.CRITICAL, detail, log.end, log.hw)
+        log.add("hw_above_end", Severity.INFO if log.live else Severity.CRITICAL, detail, log.end, log.hw)
     if not log.directory.clean and not log.live:
         point = log.recovery_point or 0
         bases = [segment.base for segment in segments(log.source.path) if not segment.deleted]
@@ -254,7 +266,9 @@ def _judge_checkpoints(log: ReplicaLog) -> None:
 
 def _judge_producers(log: ReplicaLog) -> None:
     producers = log.producers
-    for kind, places in (("duplicate", producers.duplicates), ("sequence", producers.holes)):
+    copied_clean = log.compacted and any(finding.kind == "gap" for finding in log.findings)
+    holes = [] if copied_clean else producers.holes
+    for kind, places in (("duplicate", producers.duplicates), ("sequence", holes)):
         for first, last, producer in places[:SHOWN]:
             says = "has sequences that it wrote before" if kind == "duplicate" else "lacks sequences before this batch"
             more = f"; {len(places)} such batches" if len(places) > SHOWN else ""

@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from generators.disks.batches import WHOLE, ZEROS, Array
 from generators.disks.checkpoints import LARGEST, Place
-from generators.disks.comparison import parts_at
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.findings import SHOWN
+from generators.disks.lineage import parts_at
 from generators.disks.metadata_log import batches
 from generators.disks.records import Damaged, Record, records
 from generators.disks.replica import read_replica
@@ -91,7 +91,7 @@ class _Source:
             return EVERY
         if any(finding.kind == "epochs" for finding in log.findings):
             return EVERY
-        parts = [part for one in self.survivors if (part := parts_at(log, one.log)) is not None]
+        parts = [part for one in self.survivors if (part := parts_at(log.lineage, one.log.lineage)) is not None]
         return Range(max(parts, default=0), LARGEST)
 
     def readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:

@@ -41,9 +41,11 @@ def record(k, key=b"", value=b"v", headers=()):
     return varint(len(body)) + body
 
 
-def batch(base, count=1, epoch=0, *, pid=-1, pepoch=-1, sequence=-1, ts=TS, attributes=0, payload=None):
+def batch(base, count=1, epoch=0, *, pid=-1, pepoch=-1, sequence=-1, ts=TS, attributes=0, payload=None, left=None):
+    """One batch of `count` offsets, of whose records the cleaner has `left` so many."""
     payload = b"".join(record(k, b"k%d" % k) for k in range(count)) if payload is None else payload
-    rest = struct.pack(">hiqqqhii", attributes, count - 1, ts, ts, pid, pepoch, sequence, count) + payload
+    left = count if left is None else left
+    rest = struct.pack(">hiqqqhii", attributes, count - 1, ts, ts, pid, pepoch, sequence, left) + payload
     return struct.pack(">qiibI", base, len(rest) + 9, epoch, 2, checksum(rest)) + rest
 
 

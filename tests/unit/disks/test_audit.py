@@ -360,6 +360,53 @@ def test_copies_taken_at_different_times_differ_at_their_ends_without_diverging(
     assert "following broker 2 it cuts 5..6 (2 offsets); no other replica" in finding.detail
 
 
+def test_a_copy_from_before_the_others_high_watermark_loses_nothing(tmp_path):
+    """Copies of running brokers are taken one after the other: each lacks what was committed since."""
+    partition(directory(tmp_path, 1, hw=7), run_of(7), [(0, 0)])
+    partition(directory(tmp_path, 2, hw=5), run_of(5), [(0, 0)])
+    assert kinds(findings_of(tmp_path), "critical") == ["cut"], "it may be led by one that has lost them"
+    assert kinds(findings_of(tmp_path, live=True), "critical") == []
+    earlier = tmp_path / "broker-2" / "replication-offset-checkpoint"
+    os.utime(earlier, (earlier.stat().st_mtime - 6,) * 2)
+    assert kinds(findings_of(tmp_path), "critical") == []
+    (cut,) = [finding.detail for finding in findings_of(tmp_path) if finding.kind == "cut"]
+    assert "what is given of broker 2 may be from before these; no other replica given has all of them" in cut
+
+
+def test_a_high_watermark_above_the_end_of_a_running_brokers_copy_was_copied_later(tmp_path):
+    partition(directory(tmp_path, 1, hw=9), run_of(7), [(0, 0)])
+    assert kinds(findings_of(tmp_path, live=True)) == ["hw_above_end"]
+    assert kinds(findings_of(tmp_path, live=True), "critical") == []
+
+
+def idempotent(*numbers, **more):
+    return [batch(k, pid=7, pepoch=0, sequence=k, **more) for k in numbers]
+
+
+def test_a_replica_that_was_copied_from_a_cleaned_one_lacks_what_that_lacks(tmp_path):
+    """Broker 3 got a new disk and copied broker 1, which was cleaned further than broker 2; it was never cleaned."""
+    cleaned = [batch(2), batch(4, 2, payload=record(1), left=1), *idempotent(6, 7, 8)]
+    partition(directory(tmp_path, 1, cleaner=6), cleaned, [(0, 0)])
+    partition(directory(tmp_path, 2, cleaner=3), [batch(2), batch(3), batch(4, 2), *idempotent(6, 7, 8)], [(0, 0)])
+    partition(directory(tmp_path, 3), cleaned, [(0, 0)], base=2)
+    assert findings_of(tmp_path) == []
+    partition(tmp_path / "broker-2", [batch(2), batch(3), batch(4, 2), *idempotent(6, 7), batch(8)], [(0, 0)])
+    assert kinds(findings_of(tmp_path)) == ["checksums_differ", "checksums_differ"], "above what the cleaner did"
+
+
+@pytest.mark.parametrize(
+    ("name", "batches"),
+    [
+        ("__consumer_offsets-0", idempotent(2, 5, 6)),
+        ("t-0", [*idempotent(2, 5, 6), batch(7, 2, payload=record(1), left=1)]),  # a batch lacks a record
+        ("t-0", [*idempotent(2, 5, 6), batch(7, attributes=0x40)]),  # a delete horizon (KIP-534)
+    ],
+)
+def test_a_gap_of_a_topic_that_is_compacted_elsewhere_is_not_known_to_be_damage(tmp_path, name, batches):
+    partition(directory(tmp_path, 1), batches, [(0, 0)], name=name, base=2)
+    assert [(one.kind, one.severity.value) for one in findings_of(tmp_path)] == [("gap", "unknown")]
+
+
 def test_a_gap_is_damage_only_where_the_cleaner_was_not(tmp_path):
     gaps = [*run_of(3), batch(5)]
     partition(directory(tmp_path / "a", 1), gaps, [(0, 0)])
@@ -367,6 +414,19 @@ def test_a_gap_is_damage_only_where_the_cleaner_was_not(tmp_path):
     assert (finding.kind, finding.from_offset, finding.to_offset) == ("gap", 3, 5)
     partition(directory(tmp_path / "b", 1, cleaner=5), gaps, [(0, 0)])
     assert findings_of(tmp_path / "b") == []
+
+
+def test_an_old_leader_is_cut_where_the_first_epoch_begins_that_retention_left_the_new_one(tmp_path):
+    """LeaderEpochFileCache.endOffsetFor answers for an epoch before all that it has: it had been said to be unknown."""
+    partition(directory(tmp_path, 1, hw=25), run_of(25, 3), [(3, 0)])
+    partition(directory(tmp_path, 2, hw=30), run_of(10, 5, 20), [(5, 20)], base=20)
+    cut, *_ = (f for f in findings_of(tmp_path) if f.kind == "cut")
+    assert (cut.broker_id, cut.from_offset, cut.to_offset, cut.severity) == (1, 20, 25, "critical")
+    assert kinds(findings_of(tmp_path), "unknown") == ["not_compared"]
+    partition(directory(tmp_path / "b", 1), run_of(8, 3), [(3, 0)])
+    partition(directory(tmp_path / "b", 2), run_of(10, 5, 20), [(5, 20)], base=20)
+    (info,) = findings_of(tmp_path / "b")
+    assert (info.broker_id, info.kind, info.from_offset, info.to_offset, info.severity) == (2, "cut", 20, 30, "info")
 
 
 def test_two_unclean_elections_in_a_row_are_followed_through_the_epochs(tmp_path):

@@ -160,6 +160,12 @@ def test_what_a_later_leader_copied_to_a_majority_is_not_committed_by_their_numb
     assert committed_end(nodes(tmp_path)) == 2, "no voter has a record of a later epoch: there was no later leader"
 
 
+def test_a_node_is_in_the_newest_epoch_of_its_log_whenever_its_quorum_state_was_copied(tmp_path):
+    metadata_node(tmp_path, 1, [(2, TOPIC), (4, NO_OP)], quorum_epoch=2)
+    metadata_node(tmp_path, 2, [(2, TOPIC)], quorum_epoch=2)
+    assert committed_end(nodes(tmp_path)) == 0
+
+
 def test_what_the_logs_of_all_voters_have_is_committed_in_whichever_epochs_they_are(tmp_path):
     """Copies of a stopped cluster: node 3 was elected last, alone, and its record of epoch 4 is nowhere else."""
     for broker, records in ((1, [(2, TOPIC)]), (2, [(2, TOPIC)]), (3, [(2, TOPIC), (4, NO_OP)])):
