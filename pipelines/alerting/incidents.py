@@ -33,8 +33,11 @@ OWN_RULES = frozenset({"job_behind", "notify_failing", "watcher_cut_off"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
 LOSSES = frozenset(name for name, rule in RULES.items() if rule.from_told)
 """Rules of what no telemetry ends: it ends so long after it was told, or as somebody says so."""
-EXPLAINED = frozenset({"offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source", "quorum_no_spare"})
-"""Rules that a planned downtime of the brokers they name explains; a loss never is."""
+EXPLAINED = frozenset({
+    "offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source", "quorum_no_spare", "no_controller",
+    "watcher_cut_off",
+})  # fmt: skip
+"""Rules that a planned downtime explains, of the brokers they name or of all; a loss never is."""
 
 
 @dataclass(frozen=True)
@@ -162,9 +165,9 @@ class _Open:
 
     incident_id: str
     cluster: str
-    brokers: set[int]
     linked: str | None
     head: AlertState
+    brokers: set[int] = field(default_factory=set)
     members: dict[tuple[str, datetime], AlertState] = field(default_factory=dict)
     alert_ids: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     partitions: set[str] = field(default_factory=set)
@@ -199,6 +202,8 @@ class _Open:
         self.alert_ids[state.alert_id] = state.episode
         self.members[state.episode] = state
         self.partitions |= _partitions(state)
+        if not self.brokers or abs(state.first_ts - self.head.first_ts) <= JOINS:
+            self.brokers |= brokers_of(state)
         self.first_ts, self.last_ts = min(self.first_ts, state.first_ts), max(self.last_ts, state.last_ts)
         if state.firing:
             self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
@@ -236,7 +241,7 @@ class _Open:
 
     def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
         """Until when downtimes explain all that fires; None: something is not explained."""
-        opened = [window for window in windows if window.cluster == self.cluster and window.begins <= at < window.until]
+        opened = [window for window in windows if window.begins <= at < window.until]
         untils = [end_of_downtime(state, opened) for state in firing]
         return min((until for until in untils if until), default=None) if all(untils) else None
 
@@ -290,8 +295,6 @@ def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
             shares = one
         if near is None and abs(state.first_ts - one.head.first_ts) <= JOINS:
             near = one
-    if shares is None and near is not None:
-        near.brokers |= brokers
     return shares or near
 
 
@@ -304,7 +307,7 @@ def _open(state: AlertState, opened: list[_Open]) -> _Open:
     names = _partitions(state)
     linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)
     own = "\0".join((cluster, state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
-    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, brokers_of(state), linked, state))
+    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, linked, state))
     return opened[-1]
 
 
@@ -318,12 +321,13 @@ def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime |
     Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
     explained by a downtime of all brokers that it is assigned to.
     """
-    away = {broker for window in opened for broker in window.brokers or ()}
-    ends = [window.until for window in opened if window.brokers is None]
+    own = [window for window in opened if window.cluster == state.labels.get("cluster")]
+    away = {one: window.until for window in sorted(own, key=lambda w: w.until) for one in window.brokers or ()}
+    ends = [window.until for window in own if window.brokers is None]
     theirs, assigned = brokers_of(state), _numbers(state.labels.get("assigned", ""))
-    if theirs <= away and (state.rule != "offline" or (assigned and assigned <= away)):
-        ends += [min(window.until for window in opened if theirs & {*(window.brokers or ())})] if theirs else []
-    return max(ends, default=None) if theirs and state.rule in EXPLAINED else None
+    if theirs and theirs <= away.keys() and (state.rule != "offline" or (assigned and assigned <= away.keys())):
+        ends.append(min(away[one] for one in theirs))
+    return max(ends, default=None) if state.rule in EXPLAINED else None
 
 
 def brokers_of(state: AlertState) -> set[int]:

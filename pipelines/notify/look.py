@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pipelines.alerting.evaluate import evaluate_all
-from pipelines.alerting.incidents import Incident
+from pipelines.alerting.incidents import PLANNED, Incident
 from pipelines.alerting.outbox import NEVER, handled_sources, in_order
 from pipelines.alerting.owners import Owners
 from pipelines.alerting.rules import load
+from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.state import AlertState
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
@@ -80,7 +81,11 @@ def look(
     copies = {record.cluster: record.copies for record in records}
     present = {one.cluster: list(troubles(one)) for one in verdicts}
     seen = replace(seen, judged=judged, present=present, copies=copies)
-    return replace(seen, wrong=(*not_fresh(verdicts, handled_sources(states)), *unread))
+    last = {row.incident_id: row for row in rows}.values()
+    planned = [alerts[one] for row in last if row.state == PLANNED for one in row.firing]
+    away = {(one.labels.get("cluster", ""), source): now for one in planned for source in one.names}
+    down = {one.labels.get("cluster", "") for one in planned if one.rule == WATCHER_CUT_OFF.name}
+    return replace(seen, wrong=(*not_fresh(verdicts, handled_sources(states) | away, down), *unread))
 
 
 def troubles(verdict: Verdict) -> Iterator[str]:
@@ -105,16 +110,20 @@ BRIEFLY = timedelta(minutes=1)
 """A watcher that pauses for so long is no reason to wake somebody, nor are clocks of hosts that differ a little."""
 
 
-def not_fresh(verdicts: Iterable[Verdict], handled: Mapping[tuple[str, str], datetime] | None = None) -> Iterator[str]:
+def not_fresh(
+    verdicts: Iterable[Verdict],
+    handled: Mapping[tuple[str, str], datetime] | None = None,
+    down: Collection[str] = (),
+) -> Iterator[str]:
     """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged.
 
-    `handled`: (cluster, source) of those that may be silent, and up to when they had reported. That watchers see
-    nothing counts after BRIEFLY.
+    `handled`: (cluster, source) of those that may be silent, and up to when they had reported; `down`: clusters of
+    which watchers may see nothing, which otherwise counts after BRIEFLY.
     """
     none = True
     for one in verdicts:
         none = False
-        if one.judged.blind is not None and one.judged.blind < BRIEFLY:
+        if one.judged.blind is not None and (one.judged.blind < BRIEFLY or one.cluster in down):
             continue
         if one.judged.state is State.NOT_JUDGED or one.judged.to is None:
             yield f"{one.cluster}: {one.judged.text}"

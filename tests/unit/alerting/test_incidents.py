@@ -89,6 +89,13 @@ def test_an_alert_without_a_broker_joins_by_its_partition():
     assert len(of(OFFLINE, state("loss", 4_000, partitions="clicks-0"))) == 2
 
 
+def test_a_broker_that_joins_an_incident_without_one_gives_it_its_name():
+    """A loss is told first: what the broker's death does to other partitions was another incident."""
+    (one,) = of(LOST, state("under_min_isr", 200, "2", "orders-0"), state("offline", 400, "2", "audit-0"))
+    assert one[-1].brokers == [2]
+    assert len(of(LOST, state("under_min_isr", 200, "2", "orders-0"), state("offline", 400, "1", "orders-0"))) == 2
+
+
 def test_what_begins_within_a_minute_joins_whatever_it_names():
     assert len(of(OFFLINE, state("under_min_isr", 60, "1", "clicks-0"))) == 1
     assert len(of(OFFLINE, state("under_min_isr", 61, "1", "clicks-0"))) == 2
@@ -204,6 +211,20 @@ def test_a_downtime_of_another_cluster_or_broker_explains_nothing():
     assert of(OFFLINE, windows=[window(-10, 600, cluster="test")])[0][0].state == OPEN
     assert of(OFFLINE, windows=[window(-10, 600, brokers=(1,))])[0][0].state == OPEN
     assert of(OFFLINE, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED
+
+
+def test_of_two_downtimes_of_a_broker_the_last_one_says_until_when():
+    windows = [window(-10, 600), replace(window(-5, 3_000), downtime_id="longer")]
+    assert [row.planned_until for row in of(OFFLINE, now=700, windows=windows)[0]] == [at(3_000)]
+
+
+@pytest.mark.parametrize("rule", ["watcher_cut_off", "no_controller", "offline"])
+def test_a_downtime_of_all_brokers_explains_what_names_none(rule):
+    """A cluster that was stopped on purpose paged as cut off, and as having no controller."""
+    found = state(rule, 0, partitions="orders-0" if rule == "offline" else "", topic="", count="")
+    assert of(found, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED
+    for other in (window(-10, 600, brokers=(1, 2, 3)), window(-10, 600, brokers=None, cluster="test")):
+        assert of(found, windows=[other])[0][0].state == OPEN
 
 
 def test_an_incident_that_was_told_does_not_become_planned():

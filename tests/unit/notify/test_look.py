@@ -9,7 +9,7 @@ from pipelines.lake.lake import Lake
 from pipelines.notify.look import look, not_fresh
 from pipelines.verdict import Backlog, ClusterRecord, Limits, Source, verdict
 from pipelines.verdict.records import State
-from schemas import notes, replication_events
+from schemas import downtimes, notes, replication_events
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import health, progress, put
 
@@ -79,6 +79,31 @@ def test_a_silent_source_that_a_person_has_dealt_with_withholds_nothing(tmp_path
     put(lake, replication_events, progress(950) | later)
     assert seen(960).wrong == ()
     assert "2 sources" in seen(2000).wrong[0], "it has reported since, and is silent anew"
+
+
+def planned(lake, brokers):
+    row = {"cluster": "c", "downtime_id": "d", "reason": "kernel", "begins": at(-60), "until": at(1_000)}
+    put(lake, downtimes, row | {"brokers": brokers, "written_at": at(-60)})
+
+
+def test_a_source_that_is_silent_by_a_downtime_withholds_nothing(tmp_path):
+    """The dead man's switch paged in a planned downtime, as the broker's log said nothing."""
+    lake = str(tmp_path)
+    health(lake, 900)
+    put(lake, replication_events, progress(0) | {"topic": None}, progress(899, "broker-2/x") | {"topic": None})
+    planned(lake, [1])
+    assert look(Lake(lake), Limits(), "", 0, at(900)).wrong == ()
+    assert [why[:25] for why in look(Lake(lake), Limits(), "", 0, at(1_001)).wrong] == ["c: 1 source of broker 1 s"]
+
+
+def test_watchers_that_see_nothing_by_a_downtime_of_all_brokers_withhold_nothing(tmp_path):
+    lake = str(tmp_path)
+    health(lake, 0)
+    watched = progress(0, "watch/main/broker-1", "holds 10 s")
+    put(lake, replication_events, watched | {"topic": None, "level": 1})
+    planned(lake, None)
+    assert look(Lake(lake), Limits(), "", 0, at(200)).wrong == ()
+    assert [why[:13] for why in look(Lake(lake), Limits(), "", 0, at(1_001)).wrong] == ["c: NOT JUDGED"]
 
 
 @pytest.mark.parametrize(("seconds", "sentences"), [(59, 0), (60, 1)])
