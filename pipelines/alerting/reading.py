@@ -31,6 +31,7 @@ from pipelines.verdict.records import ClusterRecord, Limits
 from pipelines.verdict.sources import Progress, clocks_ahead, progress, reports_of
 from schemas import brokers, incidents, notes, replication_events
 from schemas.event_types import QUORUM, by_watcher
+from schemas.replication_events import WATCHER
 
 if TYPE_CHECKING:
     from pyarrow.dataset import Expression
@@ -141,8 +142,9 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     unjudged = before.sources.led
     led = {c: min(at, unjudged.get(c, at)) for c, at in {**unjudged, **sources.led}.items()}
     closed = _closed(sources)
+    final = closed | _polled(sources)
     clocks = {
-        cluster: microseconds(ts) - (0 if cluster in closed else written_by.grace_ms * 1000)
+        cluster: microseconds(ts) - (0 if cluster in final else written_by.grace_ms * 1000)
         for cluster, ts in _ends("max", minutes, health, states).items()
     }
     for cluster, (to, _) in clocks_ahead(sources).items():
@@ -294,6 +296,12 @@ def _closed(sources: Progress) -> set[str]:
     for one in sources.reported:
         last[one.cluster] = max(one.reported_to, last.get(one.cluster, 0))
     return {cluster for cluster, ts in sources.closed.items() if last.get(cluster, ts) <= ts}
+
+
+def _polled(sources: Progress) -> set[str]:
+    """The clusters of which only watchers report: their rounds are final at once, they wait for no other source."""
+    found = {one.cluster for one in sources.reported}
+    return found - {one.cluster for one in sources.reported if not one.source_id.startswith(WATCHER)}
 
 
 def _ends(which: str, *times: pa.Table) -> dict[str, datetime]:

@@ -77,7 +77,7 @@ class Live:
         self, folder: Path, ended: ExitStack, cluster: Cluster, topics: Sequence[TryTopic], watched: str = ""
     ) -> None:
         """Start all; `watched`: the addresses that the watcher is given, those of the brokers if empty."""
-        self.cluster = cluster
+        self.cluster, self.watched = cluster, watched
         self.folder, self.lake, (self.port,) = folder, str(folder / "lake"), free_ports(1)
         self.trial: Trial | None = None
         self.told: Callable[[str, str], None] = lambda title, body: None
@@ -95,18 +95,28 @@ class Live:
         there.answer = self._receive
         (folder / "hwmark.toml").write_text(CONFIG)
         self._environment = {"PYTHONPATH": str(ROOT), "RECEIVER": f"json://127.0.0.1:{there.port}/"}
-        self._start(ended, "watch", "--bootstrap", watched or self.cluster.bootstrap, "--cluster", "live")
-        wait_until(lambda: (folder / "lake" / "bronze").exists(), 60, "rows in the lake")
-        self._start(ended, "run")
-        wait_until(lambda: (folder / "lake" / "gold" / "brokers").exists(), WITHIN_S, "gold")
-        self._start(ended, "dashboard", "--port", str(self.port))
-        self._start(ended, "notify")
+        ended.callback(self.end)
+        self.begin(self.lake)
 
-    def _start(self, ended: ExitStack, name: str, *arguments: str) -> None:
+    def begin(self, lake: str) -> None:
+        """Start all of hwmark on a lake."""
+        self.lake = lake
+        self._start("watch", "--bootstrap", self.watched or self.cluster.bootstrap, "--cluster", "live")
+        wait_until(lambda: (Path(lake) / "bronze").exists(), 60, "rows in the lake")
+        self._start("run")
+        wait_until(lambda: (Path(lake) / "gold" / "brokers").exists(), WITHIN_S, "gold")
+        self._start("dashboard", "--port", str(self.port))
+        self._start("notify")
+
+    def end(self) -> None:
+        """End all of hwmark, the last that was started first."""
+        while self.processes:
+            end(self.processes.popitem()[1], 30)
+
+    def _start(self, name: str, *arguments: str) -> None:
         command = [sys.executable, "-m", "hwmark", name, *arguments, "--lake", self.lake]
         command += ["--config", str(self.folder / "hwmark.toml")]
         self.processes[name] = start(command, self.folder / f"{name}.txt", self._environment)
-        ended.callback(end, self.processes[name], 30)
 
     def _receive(self, request: Any) -> int:
         title, body = request.json["title"], request.json["message"]

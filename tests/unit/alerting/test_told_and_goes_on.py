@@ -77,6 +77,18 @@ def test_rounds_that_take_longer_end_no_offline_that_fires(lake):
     assert one(lake, 155).says_the_same(fires)
 
 
+@pytest.mark.parametrize(("log", "fires_at"), [(False, 110), (True, 120)])
+def test_what_only_a_watcher_tells_waits_for_no_source_that_may_come_later(lake, log, fires_at):
+    watched = {"level": 1, "detail": "holds 10 s"}
+    written_by_a_job(lake)
+    for now in range(100, 125, 5):
+        nobody_leads(lake, now, level=1)
+        events(lake, progress(now, "watch/a/broker-1", number=now) | watched, *([progress(now, number=now)] * log))
+        if found := [a for a in evaluate(lake, now=at(now)) if a.rule == "offline"]:
+            break
+    assert ([a.firing for a in found], now) == ([True], fires_at)
+
+
 @pytest.mark.parametrize("ends", ["handled", "expired"])
 def test_a_loss_of_another_partition_is_told_though_it_is_as_large_as_one_told(lake, ends):
     put(lake, hw_regressions, fall(0, 0))
