@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from pipelines.alerting.incident_title import gravest
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import WITHDRAWN, AlertState
 from pipelines.notify.channel import Post
 from pipelines.notify.config import Links
 from pipelines.notify.episodes import INCIDENT, LOST, Episode
@@ -141,7 +141,7 @@ class Alertmanager:
         unseen = not episode.firing and not any(earlier)
         if episode.firing:
             ends = now + self._post.timing.hold
-        elif sent is None and ledger.done(self.name, key):
+        elif sent is None and (ledger.done(self.name, key) or (unseen and WITHDRAWN in episode.last.labels)):
             return
         else:  # one that ended before it was ever accepted fires for once, so that it is notified at all
             ends = (sent.sent_at if sent else now) + (self._post.timing.hold if unseen else timedelta())

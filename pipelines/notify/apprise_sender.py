@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import apprise
 
@@ -36,9 +37,10 @@ def sender(url: Secret, channel: str) -> Callable[[Notice], None]:
         if getattr(service, "dedup", "") is not None:
             _send(service, message)
             return
-        for key in (*(message.lower if message.weight in ("over", "info") else ()), message.alert_id):
+        over = [(key, replace(message, weight="over")) for key in message.ended]
+        for key, each in over if message.alert_id in message.ended else [*over, (message.alert_id, message)]:
             service.dedup = key  # type: ignore[attr-defined]
-            _send(service, message)
+            _send(service, each)
 
     return send
 

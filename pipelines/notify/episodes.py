@@ -29,7 +29,7 @@ class Episode:
         first, last: its first and its present state.
         changes: how often it changed so that it is told anew.
         growths: how often it grew since then.
-        raised: of an incident the first state of each severity that it had.
+        raised: of an incident an episode of each severity that it had, and one of its first loss.
         grown: how often it had grown by each of its changes.
     """
 
@@ -37,7 +37,7 @@ class Episode:
     last: AlertState
     changes: int = 0
     growths: int = 0
-    raised: tuple[AlertState, ...] = ()
+    raised: tuple[Episode, ...] = ()
     grown: tuple[int, ...] = ()
 
     @property
@@ -61,9 +61,8 @@ class Episode:
         return f"{self.first.severity}-lost" if LOST in self.first.labels else self.first.severity
 
     def by_severity(self) -> list[Episode]:
-        """An incident as an episode of each severity that it had, and one of its first loss, all of which fire until it
-        ends; else itself."""
-        return [Episode(first, self.last, 0 if self.firing else 1) for first in self.raised] or [self]
+        """An incident as what a receiver keeps one of each, the gravest last; else itself."""
+        return list(self.raised) or [self]
 
     def _key(self, change: str) -> str:
         own = (self.told_as, change) if self.first.rule == INCIDENT else (change,)

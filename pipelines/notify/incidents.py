@@ -51,11 +51,11 @@ def _episode(
     now: datetime,
 ) -> Episode:
     """The episode of one incident, from its states since it was first open; `history`: all states by alert, `alerts`
-    the last."""
+    the last. `falls`: where a loss was first told, and where it was withdrawn or found again, in turn."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
-    lost_first = own[0] if any(alerts[one].rule == "loss" for one in lost) else None
+    turns, falls = 0, own[:1] if _is_lost(lost, alerts) else []
     for row in own[1:]:
         if due is not None and due <= row.written_at:
             growths, told, due = growths + 1, before, None
@@ -66,8 +66,9 @@ def _episode(
         gone = {one.alert_id for one in by_now if one.withdrawn and one.written_at == row.written_at}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
-        lost_first = (lost_first or row) if any(alerts[one].rule == "loss" for one in lost) else None
+        falls = [*falls, row] if _is_lost(lost, alerts) != len(falls) % 2 else falls
         turned = (row.state == ENDED) != (before.state == ENDED)
+        turns += turned
         if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
             grown.append(growths)
             changes, growths, told, due, less = changes + 1, 0, row, None, bool(gone)
@@ -77,11 +78,18 @@ def _episode(
     if due is not None and due <= now:
         growths += 1
     first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
-    if lost_first is not None:
-        of_loss = _as_alert(lost_first, alerts, owners)
-        others.append(replace(of_loss, labels={**of_loss.labels, LOST: "true"}))
     last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and not growths and last.firing else last
-    return Episode(first, last, changes, growths, tuple(others), tuple(grown))
+    parts = [Episode(each, last, turns) for each in others]
+    if falls:
+        of_loss, fires = _as_alert(falls[0], alerts, owners), len(falls) % 2
+        withdrawn = replace(last, state="resolved", labels={**last.labels, WITHDRAWN: "true"})
+        of_loss = replace(of_loss, labels={**of_loss.labels, LOST: "true"})
+        parts.append(Episode(of_loss, last if fires else withdrawn, len(falls) - 1 + turns * fires))
+    return Episode(first, last, changes, growths, tuple(parts), tuple(grown))
+
+
+def _is_lost(names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
+    return any(alerts[one].rule == "loss" for one in names)
 
 
 def groups_of(row: Incident) -> str:

@@ -23,7 +23,7 @@ from pipelines.verdict import words
 class Notice:
     """One message; `weight` is the severity, or `over` for what is resolved, `alert_id` the same for both.
 
-    `lower` are the ids under which an incident was told before it was raised: its end is theirs, too.
+    `ended` are the ids of what ends with it: all that an incident was told as, or a loss that is withdrawn.
     """
 
     key: str
@@ -31,7 +31,7 @@ class Notice:
     weight: str
     title: str
     body: str
-    lower: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
 
 
 def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: bool) -> Notice:
@@ -48,9 +48,12 @@ def notice(episode: Episode, links: Links, seen: Round, *, unseen: bool, again: 
     if again:
         lines.append(f"Sent again: hwmark was stopped while sending; you may already have key {episode.key}.")
     body = "\n".join(map(printable, [*lines, f"Key: {episode.key}"]))
-    ids = [f"{state.alert_id}-{one.told_as}" for one in episode.by_severity()] if episode.raised else [state.alert_id]
-    *lower, alert_id = ids
-    return Notice(episode.key, alert_id, _weight(state, unseen), printable(title), body, tuple(lower))
+    weight, each = _weight(state, unseen), episode.by_severity()
+    ids = {f"{state.alert_id}-{one.told_as}" if episode.raised else state.alert_id: one.firing for one in each}
+    *_, alert_id = (name for name, fires in ids.items() if fires or not state.firing)
+    goes_on = not state.firing and unseen and not _heals(state)
+    ended = () if goes_on else tuple(name for name, fires in ids.items() if not fires)
+    return Notice(episode.key, alert_id, weight, printable(title), body, ended)
 
 
 def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:

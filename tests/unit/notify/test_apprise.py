@@ -19,7 +19,7 @@ from tests.unit.notify.receivers import receiver, smtp
 
 SECRET = "s3cr3ttoken0123456789abc"
 MESSAGE = Notice("k3y", "a1b2", "critical", "[FIRING] critical loss: prod (k3y)", "prod: LOST: 180 offsets\nKey: k3y")
-OVER = Notice("k4y", "a1b2", "over", "[RESOLVED] critical offline: prod (k4y)", "prod: fine\nKey: k4y")
+OVER = Notice("k4y", "a1b2", "over", "[RESOLVED] critical offline: prod (k4y)", "prod: fine\nKey: k4y", ("a1b2",))
 
 
 @pytest.fixture
@@ -99,13 +99,22 @@ def test_pagerduty_gets_one_incident_for_an_alert_and_its_end(rerouted, monkeypa
 
 
 def test_pagerduty_gets_one_incident_for_each_severity_and_the_end_of_all(rerouted, monkeypatch):
-    raised = replace(MESSAGE, alert_id="a1-critical", lower=("a1-warning",))
-    told = replace(MESSAGE, alert_id="a1-warning"), raised, replace(raised, weight="over")
+    raised, each = replace(MESSAGE, alert_id="a1-critical"), ("a1-warning", "a1-critical")
+    told = replace(MESSAGE, alert_id="a1-warning"), raised, replace(raised, weight="over", ended=each)
     send(monkeypatch, f"pagerduty://{SECRET[:20]}@{SECRET}?action=map", *told)
     events = [(request.json["event_action"], request.json["dedup_key"]) for request in rerouted.requests]
     assert events == [
         ("trigger", "a1-warning"), ("trigger", "a1-critical"), ("resolve", "a1-warning"), ("resolve", "a1-critical"),
     ]  # fmt: skip
+
+
+def test_pagerduty_is_told_the_end_of_a_loss_and_of_one_that_was_withdrawn(rerouted, monkeypatch):
+    """The end of a loss is no good news, and was sent as an incident of its own."""
+    withdrawn = replace(MESSAGE, alert_id="a1-critical", ended=("a1-critical-lost",))
+    told = withdrawn, replace(withdrawn, weight="info", ended=("a1-critical",))
+    send(monkeypatch, f"pagerduty://{SECRET[:20]}@{SECRET}?action=map", *told)
+    events = [(request.json["event_action"], request.json["dedup_key"]) for request in rerouted.requests]
+    assert events == [("resolve", "a1-critical-lost"), ("trigger", "a1-critical"), ("resolve", "a1-critical")]
 
 
 def test_teams(rerouted, monkeypatch):

@@ -186,6 +186,17 @@ def test_a_loss_that_is_withdrawn_is_told_though_its_incident_goes_on(desk):
     assert phone.watch(20, *rows) == [one.title for one in phone.got]
 
 
+def test_a_message_names_what_ended_for_who_keeps_an_incident_of_each(desk):
+    """PagerDuty kept the loss that was withdrawn, and that of a note, for ever."""
+    phone = Phone(desk)
+    phone.watch(1_000, OFFLINE, LOST, withdrawn(LOST, 100), over(OFFLINE, 200))
+    about = phone.got[0].alert_id
+    assert about.endswith("-critical")
+    assert [(one.alert_id, one.ended) for one in phone.got] == [
+        (about, ()), (f"{about}-lost", ()), (about, (f"{about}-lost",)), (f"{about}-lost", (about, f"{about}-lost")),
+    ]  # fmt: skip
+
+
 def test_a_loss_that_is_found_again_after_it_was_withdrawn_is_told_again(desk):
     rows = OFFLINE, LOST, withdrawn(LOST, 100), again(LOST, 200)
     titles = Phone(desk).watch(600, *rows)
@@ -449,6 +460,32 @@ def test_an_alertmanager_has_no_alert_of_a_loss_that_was_withdrawn(desk):
     desk.clock.pass_(200)
     manager.deliver(seen_at(desk, OFFLINE, LOST, withdrawn(LOST, 100)))
     assert [one["labels"].get("loss") for one in sent[-1] if "incident" in one["labels"]] == [None]
+
+
+def test_an_alertmanager_is_told_the_end_of_a_loss_however_often_it_is_withdrawn(desk):
+    """The alert of a loss that was withdrawn held for an hour, and one found again had no end at all."""
+    sent = []
+    manager = Alertmanager(desk.post("am"), LINKS, sent.append)
+    rows = OFFLINE, LOST, withdrawn(LOST, 1_100), again(LOST, 2_200), over(LOST, 3_300), over(OFFLINE, 3_300)
+    said = []
+    for _ in range(50):
+        desk.clock.pass_(100)
+        manager.deliver(seen_at(desk, *rows))
+        found = [one for one in sent[-1] if one["labels"].get("loss")]
+        said += ["fires" if one["endsAt"] > desk.clock().isoformat() else "over" for one in found]
+    assert [said[n] for n in range(len(said)) if n == 0 or said[n] != said[n - 1]] == ["fires", "over"] * 2
+
+
+def test_an_alertmanager_is_told_the_end_of_an_incident_that_opened_again_under_its_name(desk):
+    sent, states = [], [OFFLINE, over(OFFLINE, 60)]
+    manager = Alertmanager(desk.post("am"), LINKS, sent.append)
+    first = incidents(states, [], at(2_000))
+    again_ = [replace(row, written_at=row.written_at + timedelta(seconds=3_000)) for row in first]
+    for n, row in enumerate((*first, *again_), 1):
+        desk.clock.now = row.written_at
+        found = incident_episodes([*first, *again_][:n], states, {}, desk.clock())
+        manager.deliver(Round(desk.clock(), tuple(found), {}, (), INCIDENT, {OFFLINE.alert_id: states[-1]}))
+    assert sent[-1][-1]["endsAt"] == desk.clock().isoformat()
 
 
 def test_an_alertmanager_that_is_new_gets_no_history(desk):
