@@ -73,7 +73,7 @@ def shipped_config(receiver):
     head = re.sub(r"(group_\w+): \d+[sm]$", r"\1: 500ms", text.partition("\nreceivers:")[0], flags=re.MULTILINE)
     head = head.replace("  receiver: team\n", "  receiver: team\n  group_wait: 500ms\n  group_interval: 500ms\n", 1)
     each = (f"  - {{name: {n}, webhook_configs: [{{url: {receiver.url}/{n}}}]}}" for n in ("team", "oncall", "deadman"))
-    return "\n".join([head, "receivers:", *each, ""])
+    return "\n".join([head, "receivers:", *each, "  - name: nobody", ""])
 
 
 class Alertmanager:

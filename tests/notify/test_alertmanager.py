@@ -145,6 +145,7 @@ def test_a_lake_of_two_episodes_at_once_keeps_one_alert_firing(manager, tmp_path
     [
         (["alertname=HwmarkWatchdog", "severity=none"], "deadman"),
         (["alertname=HwmarkLoss", "severity=critical", "cluster=prod"], "oncall"),
+        (["alertname=HwmarkIncident", "severity=info", "cluster=prod", "incident=a1"], "nobody"),
         (["alertname=HwmarkGap", "severity=warning", "cluster=prod"], "team"),
     ],
 )

@@ -146,6 +146,17 @@ def test_a_broker_that_flaps_for_ten_minutes_is_one_notification_and_its_end(man
     assert summaries(manager, "team") == []
 
 
+def test_what_a_restart_leaves_unproven_is_nobodys_notification(manager, look):
+    """A rolling restart under downtimes was a notification for each partition of one replica."""
+    lost(look.lake, 5, **{"class": "loss_not_excluded", "severity": "info", "lost_from": None, "lost_to": None})
+    look()
+    until(
+        lambda: [one["labels"]["severity"] for one in manager.ask("alerts") if "incident" in one["labels"]] == ["info"]
+    )
+    time.sleep(2)  # four intervals in which it could be sent
+    assert [request.path for request in list(manager.receiver.requests) if request.path != "/deadman"] == []
+
+
 def test_a_watcher_that_is_cut_off_is_one_notification_that_blames_no_broker(manager, look):
     fresh(look.lake, brokers=())
     rows = [
