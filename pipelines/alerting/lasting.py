@@ -104,7 +104,8 @@ WITH epochs AS (
     SELECT 1 FROM carried AS c WHERE c.rule = 'offline' AND c.rank > p.leader_epoch AND c.cluster = p.cluster
       AND c.topic = p.topic AND c.partition = p.partition AND c.topic_id = coalesce(p.topic_id, ''))
   UNION ALL
-  SELECT {_WHO}, p.last_event_ts, -1, p.offline, {_OUT.format("p")}, '' FROM health AS p
+  SELECT {_WHO}, p.last_event_ts, -1, p.offline, CASE WHEN len({_OUT.format("p")}) > 0 THEN {_OUT.format("p")} ELSE
+      (SELECT [last(h.last_leader ORDER BY h.leader_epoch)] FROM led AS h WHERE {_SAME}) END, '' FROM health AS p
   WHERE p.offline IS NOT NULL AND p.last_event_ts IS NOT NULL
 )"""
 

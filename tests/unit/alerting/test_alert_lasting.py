@@ -206,6 +206,12 @@ def test_offline_since_before_the_telemetry_is_told_by_the_present_state():
     assert states(evidence(305, health=[health])) == [("offline", "firing", "broker 2", 5, 305)]
 
 
+def test_offline_without_anybody_in_the_isr_names_who_led_last():
+    health = {"offline": True, "last_event_ts": 50, "isr": [], "ar": [1, 2], "level": 1}
+    found = evidence(305, leaderships=[led(0, 2, 0), led(10, 1, 1)], health=[health])
+    assert states(found) == [("offline", "firing", "broker 1", 50, 305)]
+
+
 def test_gold_that_knows_a_leader_ends_offline():
     found = evidence(900, leaderships=[led(0, 1, 0), led(5, -1, 1)], health=[{"offline": False, "last_event_ts": 60}])
     assert states(found) == [("offline", "resolved", "broker 1", 5, 60)]
