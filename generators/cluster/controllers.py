@@ -1,4 +1,4 @@
-"""How a cluster's controllers stand: asked of one broker, and of another one where that does not reach them."""
+"""How a cluster's controllers stand, and what they reassign: asked of one broker, and of another where that fails."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from time import monotonic
 from kafka.future import Future
 
 from generators.cluster.asking.link import PROBE_S, BrokerLink
+from generators.cluster.asking.reassignments import Adding, ask_adding
 from generators.cluster.asking.security import Security
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
 from generators.cluster.metadata.partitions import BrokerAddress
@@ -29,6 +30,8 @@ class Controllers:
     _at: float = 0.0
     """When somebody is asked next."""
     _failed: set[int] = field(default_factory=set)
+    adding: Adding | None = None
+    """The replicas that reassignments add; None where it is not told."""
 
     def step(self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None]) -> tuple[int, str] | None:
         """Return a broker, and the detail of its row, once there is something to say.
@@ -48,8 +51,17 @@ class Controllers:
             broker = min((b for b in left if b > last), default=min(left))
             self._at = monotonic() + EVERY_S
             self._link = BrokerLink(brokers[broker], self.security, PROBE_S)
-            self._work = self._link.begin(ask_quorum, done=done)
+            self._work = self._link.begin(_ask, done=done)
         return found
+
+    def hasten(self) -> None:
+        """Have the next step ask."""
+        self._at = 0.0
+
+    @property
+    def asking(self) -> list[Future]:
+        """The question that is under way, if there is one."""
+        return [] if self._work is None or self._work.is_done else [self._work]
 
     def close(self) -> None:
         """End the connection."""
@@ -57,7 +69,7 @@ class Controllers:
             self._link.close()
 
     def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
-        seen = work.value if work.exception is None else QuorumSeen(error=-1)
+        seen, self.adding = work.value if work.exception is None else (QuorumSeen(error=-1), self.adding)
         if seen.error not in (0, CLUSTER_REFUSED):
             # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
             self._failed = (self._failed | {broker}) & set(brokers)
@@ -74,3 +86,8 @@ class Controllers:
             found = describe_quorum(seen.voters)
         self._failed = set()
         return (broker, found) if found else None
+
+
+async def _ask(link: BrokerLink) -> tuple[QuorumSeen, Adding | None]:
+    seen = await ask_quorum(link)
+    return seen, None if seen.error else await ask_adding(link)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, time_ns
 
@@ -15,11 +15,13 @@ from generators.cluster.asking.decoded import Described, TopicFilter
 from generators.cluster.asking.link import BrokerLink
 from generators.cluster.asking.plan import Plan, plan
 from generators.cluster.asking.problems import CLOSED, TIMED_OUT, NotAnswering, kind, why
+from generators.cluster.asking.reassignments import Adding
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.controllers import Controllers
 from generators.cluster.listings import Listings
+from generators.cluster.metadata.partitions import BrokerAddress, Partitions
 from generators.cluster.metadata_source import MetadataSource
 from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
@@ -30,6 +32,8 @@ from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
 SETTINGS_EVERY_S = 300.0
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
+REASSIGNED_S = 1.0
+"""How long a round waits for what is being reassigned where replicas are new: else those would count as missing."""
 TOGETHER_S = 0.3
 """What others are given to answer with those that have."""
 STILL_ROUNDS = 3
@@ -87,6 +91,8 @@ class Watcher:
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
     """Rows of the round that nobody has taken, by broker."""
     _listings: Listings = field(default_factory=Listings)
+    _settled: tuple[Partitions, Adding, Partitions] | None = None
+    """The last metadata as told, what was being added, and what became of both."""
     _began_us: int = 0
     """When the last round began, on the wall clock; 0: none did."""
     _again: set[int] = field(default_factory=set)
@@ -119,7 +125,8 @@ class Watcher:
             if self._asked and self.rows:
                 part()
                 self.rows = {}
-        self._ask_controllers()
+        links = self.links.by_broker
+        self._ask_controllers({b: links[b].address for b in self._listings.by_broker if b in links})
         return complete and out is None and not self._asked
 
     def _tell_pause(self, now_us: int) -> None:
@@ -156,17 +163,17 @@ class Watcher:
     def _hear(self) -> None:
         self.links.fit = self._listings.fit()
 
-    def _ask_controllers(self) -> None:
+    def _ask_controllers(self, brokers: Mapping[int, BrokerAddress]) -> None:
         if self.controllers is None:
             return
-        answering = {b: self.links.by_broker[b].address for b in self._listings.by_broker if b in self.links.by_broker}
-        if (found := self.controllers.step(answering, self.links.wake.set)) is not None:
+        if (found := self.controllers.step(brokers, self.links.wake.set)) is not None:
             broker, detail = found
             self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
 
     def _learn(self, broker: int, described: Described, at: Instant) -> None:
         self.notes.topics(described.refused)
-        for one, tables in self.observer.learn(described.partitions, at, broker).items():
+        partitions = self._without_adding(described.partitions)
+        for one, tables in self.observer.learn(partitions, at, broker).items():
             self.rows.setdefault(one, []).extend(tables)
         self.links.connect(described.partitions.brokers, np.unique(self.observer.replicas.broker).tolist())
         for address in described.partitions.brokers:
@@ -174,6 +181,21 @@ class Watcher:
             if hosted.start < hosted.stop:
                 rows = self.settings.rack(self.observer.source(address.broker_id), address, at.ts_us)
                 self.rows.setdefault(address.broker_id, []).extend(rows)
+
+    def _without_adding(self, seen: Partitions) -> Partitions:
+        """The metadata with the replicas that are being added, which do not count until they are in the ISR."""
+        if self.controllers is None:
+            return seen
+        if self.observer.partitions is None or not seen.same_places(self.observer.partitions):
+            brokers = {one.broker_id: one for one in seen.brokers}
+            self.controllers.hasten()
+            self._ask_controllers(brokers)
+            self.links.wait(self.controllers.asking, monotonic() + REASSIGNED_S)
+            self._ask_controllers(brokers)
+        adding = self.controllers.adding or {}
+        if self._settled is None or self._settled[0] is not seen or self._settled[1] != adding:
+            self._settled = seen, adding, seen.reassigned(adding)
+        return self._settled[2]
 
     def _begin(self, brokers: Iterable[int]) -> None:
         seen, now_us = self.observer.partitions, time_ns() // 1000

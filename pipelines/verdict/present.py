@@ -9,6 +9,7 @@ from pipelines.lake.queries import moment
 from pipelines.verdict import controllers, words
 from pipelines.verdict.judged import CLOSING, Judged
 from pipelines.verdict.records import LATE, ClusterRecord, Condition, Limits, PartitionGroup, State, Wait
+from schemas.event_types import NOT_LOOKED_AT
 from schemas.levels import POLLED
 
 STATES = {
@@ -141,7 +142,8 @@ def _risk(group: PartitionGroup, record: ClusterRecord) -> str:
     out = [broker for broker in group.brokers if broker not in record.unheard]
     said = [unanswering(quiet, record)] if quiet else []
     if out:
-        said.append(f"{words.brokers(out)} out of the ISR{' (or being added)' if group.adding else ''}")
+        adding = group.adding or (record.quorum[0] or "").startswith(NOT_LOOKED_AT)
+        said.append(f"{words.brokers(out)} out of the ISR{' (or being added)' if adding else ''}")
     return ", ".join(said)
 
 

@@ -14,7 +14,12 @@ from kafka.protocol.admin.cluster import (
     DescribeQuorumResponse,
 )
 from kafka.protocol.admin.groups import ListGroupsRequest, ListGroupsResponse
-from kafka.protocol.admin.topics import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
+from kafka.protocol.admin.topics import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kafka.protocol.consumer.group import OffsetFetchRequest, OffsetFetchResponse
 
 CLUSTER_REFUSED, GROUP_REFUSED, NO_CONTROLLER, DESCRIBE = 31, 30, 41, 8
@@ -24,9 +29,10 @@ REQUESTS = (
     DescribeQuorumRequest,
     ListGroupsRequest,
     DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
     OffsetFetchRequest,
 )
-VERSIONS = {55: (0, 2), 35: (1, 4), 75: (0, 0), 16: (0, 5), 9: (1, 9), 60: (0, 1)}
+VERSIONS = {46: (0, 0), 55: (0, 2), 35: (1, 4), 75: (0, 0), 16: (0, 5), 9: (1, 9), 60: (0, 1)}
 NOW_MS = 1_700_000_000_000
 
 
@@ -100,6 +106,24 @@ class AdminAnswers:
             for one in request.topics
         ]  # fmt: skip
         return DescribeTopicPartitionsResponse(version=version, throttle_time_ms=0, topics=topics, next_cursor=None)
+
+    def _46(self, _: Any, version: int) -> Any:
+        item = ListPartitionReassignmentsResponse.OngoingTopicReassignment
+        topics = [
+            item(version=version, name=name, partitions=[
+                item.OngoingPartitionReassignment(
+                    version=version, partition_index=k, replicas=p.replicas, adding_replicas=p.adding,
+                    removing_replicas=[],
+                )
+                for k, p in enumerate(topic.partitions) if p.adding
+            ])
+            for name, topic in self.cluster.topics.items()
+        ]  # fmt: skip
+        code = 0 if self.cluster.describe_cluster else CLUSTER_REFUSED
+        return ListPartitionReassignmentsResponse(
+            version=version, throttle_time_ms=0, error_code=code, error_message=None,
+            topics=[] if code else [one for one in topics if one.partitions],
+        )  # fmt: skip
 
     def _16(self, _: Any, version: int) -> Any:
         item = ListGroupsResponse.ListedGroup

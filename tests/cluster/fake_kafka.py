@@ -68,6 +68,8 @@ class FakePartition:
     """By broker the error code for its LEO."""
     hw_error: int = 0
     eligible: list[int] = field(default_factory=list)
+    adding: list[int] = field(default_factory=list)
+    """Of `replicas` those that a reassignment adds."""
 
     def __post_init__(self) -> None:
         self.leader = self.replicas[0] if self.leader == -2 else self.leader
@@ -77,6 +79,12 @@ class FakePartition:
     def write(self, leo: int, hw: int | None = None) -> None:
         """All replicas have records up to `leo`, of which `hw` (all of them) are committed."""
         self.leo, self.hw = dict.fromkeys(self.leo, leo), leo if hw is None else hw
+
+    def reassign(self, *adding: int) -> None:
+        """Begin to add replicas, or end it where none is named."""
+        self.replicas = [one for one in self.replicas if one not in self.adding or one in self.isr]
+        self.adding, self.replicas = list(adding), [*self.replicas, *adding]
+        self.leo |= {broker: self.leo.get(broker, 0) for broker in adding}
 
     def elect(self, leader: int, start: int, isr: list[int] | None = None) -> None:
         """Another leader, whose term begins at `start`."""

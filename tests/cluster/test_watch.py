@@ -480,3 +480,30 @@ def test_brokers_of_another_cluster_are_not_believed(cluster, tmp_path):
         cluster.cluster_id = "another"
         with pytest.raises(AssertionError, match="the cluster with id another now, not of fake"):
             watcher.until(lambda: False, within_s=10)
+
+
+def test_a_replica_that_a_reassignment_adds_is_no_member_of_the_assignment_until_it_is_in_the_isr(cluster, tmp_path):
+    audit = cluster.topic("audit", [1, 2], [2, 3]).partitions[0]
+    audit.reassign(3)
+    with watching(cluster, tmp_path) as watcher:
+
+        def told():
+            return [(isr, ar) for isr, ar in watcher.rows("isr", "replicas", topic="audit", partition=0) if ar]
+
+        watcher.rounds(1, 2)
+        assert set(map(str, told())) == {"([1, 2], [1, 2])"}
+        assert watcher.rows("leo", event_type="sample", topic="audit", partition=0, broker_id=3) == [0]
+        audit.isr = [1, 2, 3]
+        watcher.until(lambda: told()[-1] == ([1, 2, 3], [1, 2, 3]), "the replica that joined")
+        audit.reassign()
+        cluster.topics["orders"].partitions[0].reassign(4)
+        watcher.rounds(1, 2)
+        assert set(map(str, watcher.rows("replicas", event_type="isr", topic="orders", partition=0))) == {"[1, 2, 3]"}
+
+
+def test_without_the_right_to_ask_what_is_reassigned_all_replicas_count(cluster, tmp_path):
+    cluster.describe_cluster = False
+    cluster.topic("audit", [1, 2]).partitions[0].reassign(3)
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(1, 2)
+    assert watcher.rows("replicas", event_type="isr", topic="audit") == [[1, 2, 3]]

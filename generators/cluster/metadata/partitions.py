@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -53,6 +54,8 @@ class Partitions:
     """In assignment order."""
     brokers: tuple[BrokerAddress, ...]
     cluster_id: str = ""
+    adding: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """By row the replicas that a reassignment is adding."""
 
     @cached_property
     def _places(self) -> tuple[I32, I32]:
@@ -72,6 +75,27 @@ class Partitions:
     def topic_numbers(self) -> dict[str, int]:
         """The number of each topic by its name."""
         return {name: k for k, name in enumerate(self.topics.names)}
+
+    @cached_property
+    def assigned(self) -> Lists:
+        """The replicas without those that a reassignment adds, as long as they are not in the ISR."""
+        if not self.adding:
+            return self.replicas
+        offsets, values = self.replicas
+        kept = np.ones(len(values), np.bool_)
+        for row, adding in self.adding.items():
+            at, isr = slice(*offsets[row : row + 2]), self.isr.values[slice(*self.isr.offsets[row : row + 2])]
+            kept[at] = ~np.isin(values[at], list(adding)) | np.isin(values[at], isr)
+        return Lists(np.concatenate([[0], np.cumsum(kept)])[offsets].astype(np.int32), values[kept])
+
+    def reassigned(self, adding: Mapping[tuple[str, int], frozenset[int]]) -> Partitions:
+        """The same with the replicas that are being added, by topic and partition."""
+        rows = {}
+        for (topic, number), replicas in adding.items():
+            known = self.topic_numbers.get(topic)
+            if known is not None and number < self.topics.first[known + 1] - self.topics.first[known]:
+                rows[int(self.topics.first[known]) + number] = replicas
+        return replace(self, adding=rows) if rows else self
 
     def __len__(self) -> int:
         return len(self.leader)
@@ -121,7 +145,7 @@ class Partitions:
             (self.leader[known] != earlier.leader[then])
             | (self.leader_epoch[known] != earlier.leader_epoch[then])
             | self.isr.take(known).differs(earlier.isr.take(then))
-            | self.replicas.take(known).differs(earlier.replicas.take(then))
+            | self.assigned.take(known).differs(earlier.assigned.take(then))
         )
         return changed
 

@@ -19,7 +19,7 @@ def brokers_asked(monkeypatch):
     def link(address, *_):
         def begin(*_, done):
             asked.append(address.broker_id)
-            return SimpleNamespace(is_done=True, exception=None, value=NONE)
+            return SimpleNamespace(is_done=True, exception=None, value=(NONE, None))
 
         return SimpleNamespace(address=address, begin=begin, close=lambda: None)
 

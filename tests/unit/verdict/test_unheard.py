@@ -10,6 +10,7 @@ from pipelines.verdict import Limits, sources, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.heard import quorum_now
 from schemas import brokers, partition_health, replication_events
+from schemas.event_types import NOT_LOOKED_AT
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import PLACE, no_counts, progress, put
 
@@ -52,6 +53,15 @@ def test_one_does_not(tmp_path, state, words):
         f"AT RISK: broker 3 {words} since 2026-11-21 12:01:41 UTC: 1 of 3 partitions has a replica less to count on, "
         "as of 5 s ago at most"
     )
+
+
+@pytest.mark.parametrize(
+    ("quorum", "words"), [(NOT_LOOKED_AT, " (or being added)"), ("quorum: 3 voters, 3 caught up", "")]
+)
+def test_where_reassignments_cannot_be_asked_for_a_replica_may_be_being_added(tmp_path, quorum, words):
+    place = SOUND | {"isr": [1, 2], "osr": [3], "under_replicated": True, "leader_id": 1}
+    risk, *_ = said(tmp_path, {}, places=[place], quorum=quorum, quorum_since=at(90))
+    assert risk.startswith(f"AT RISK: broker 3 out of the ISR{words}: 1 partition")
 
 
 def test_none_does_and_the_watcher_is_blamed(tmp_path):

@@ -1,0 +1,26 @@
+"""What the controllers are asked beside their quorum: which replicas a reassignment is adding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka.errors import UnsupportedVersionError
+from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
+
+from generators.cluster.asking.link import PROBE_S, BrokerLink
+
+Adding = Mapping[tuple[str, int], frozenset[int]]
+"""By topic and partition the replicas that are being added; partitions that are not being reassigned are left out."""
+
+
+async def ask_adding(link: BrokerLink) -> Adding | None:
+    """The replicas being added; None where the right is missing (DESCRIBE on the cluster), or who is asked is not the
+    controller of a cluster with ZooKeeper. Raises kafka-python's errors."""
+    try:
+        answer = await link.ask(ListPartitionReassignmentsRequest(timeout_ms=round(PROBE_S * 1000), topics=None))
+    except UnsupportedVersionError:
+        return None
+    if answer.error_code:
+        return None
+    every = ((topic.name, one) for topic in answer.topics for one in topic.partitions)
+    return {(name, one.partition_index): frozenset(one.adding_replicas) for name, one in every if one.adding_replicas}
