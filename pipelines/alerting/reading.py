@@ -129,6 +129,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 
     `interval_s`: how often the job takes what is new, where it has not recorded that itself.
     """
+    lake = lake.at_once()
     written_by, history = reconstruction(lake), rules.history
     why = f"{MARK} is damaged" if MARK in damaged_records(lake) else REBUILT
     rebuilt = written_by.rebuilt or None

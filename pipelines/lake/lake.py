@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -40,6 +40,8 @@ class Lake:
     storage_options: StorageOptions = field(default_factory=dict)
     copies: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
+    _opened: dict[str, tuple[DeltaTable, list[ds.Dataset]]] | None = field(default=None, compare=False, repr=False)
+    """By path the tables that were opened, and their rows once they were read; None: each is opened anew."""
 
     def path(self, table: Table | str) -> str:
         """Where a table is below the root."""
@@ -59,13 +61,22 @@ class Lake:
     def has_table(self, table: Table | str) -> bool:
         return delta.exists(self.uri(table), self.storage_options)
 
+    def at_once(self) -> Lake:
+        """The same lake as of one moment: each table is opened once, when it is first asked for."""
+        return self if self._opened is not None else replace(self, _opened={})
+
     def open(self, table: Table | str) -> DeltaTable:
         """The table as it is now. Raises TableNotFoundError."""
-        return delta.open_table(self.uri(table), self.storage_options)
+        if self._opened is None:
+            return delta.open_table(self.uri(table), self.storage_options)
+        if (path := self.path(table)) not in self._opened:
+            self._opened[path] = delta.open_table(self.uri(table), self.storage_options), []
+        return self._opened[path][0]
 
     def find(self, table: Table | str) -> DeltaTable | None:
         """The table as it is now, None where it was never written."""
-        return self.open(table) if self.has_table(table) else None
+        there = self._opened is not None and self.path(table) in self._opened
+        return self.open(table) if there or self.has_table(table) else None
 
     def create(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
         """The table as it is, made with its declared schema, and these properties, where there is none."""
@@ -108,8 +119,13 @@ class Lake:
         if found is None:
             return schema.empty_table()
 
+        known = [] if self._opened is None else self._opened[self.path(table)][1]
+
         def rows() -> pa.Table:
-            return delta.dataset(found, declared(table).arrow()).to_table(schema.names, filter=keep).cast(schema)
+            every = known.pop() if known else delta.dataset(found, declared(table).arrow())
+            read = every.to_table(schema.names, filter=keep).cast(schema)
+            known.append(every)
+            return read
 
         return delta.reopening(found, rows)
 

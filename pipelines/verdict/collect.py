@@ -98,6 +98,7 @@ _NEEDED = [module.TABLE for module in (*_MODULES, replica_sync, replication_even
 
 def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: datetime) -> Survey:
     """Return all that is known of the clusters that `wanted` selects, at the moment `now` of the wall clock."""
+    lake = lake.at_once()
     known, bronze = presents(lake), bronze_of(lake)
     known = {cluster: ts for cluster, ts in known.items() if wanted.cluster in (None, cluster)}
     names = {name for name in known.keys() | bronze.clusters if wanted.cluster in (None, name)}
