@@ -1,4 +1,4 @@
-"""What the controllers are asked beside their quorum: which replicas a reassignment is adding."""
+"""The question which replicas a reassignment is adding."""
 
 from __future__ import annotations
 
