@@ -22,6 +22,7 @@ from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import AlertState
+from pipelines.verdict import words
 from schemas import incidents as schema
 
 WELL = timedelta(seconds=300)
@@ -68,6 +69,13 @@ class Incident:
     groups: Sequence[str] | None = None
     groups_asked: datetime | None = None
     readers: Mapping[str, str] | None = None
+
+
+def standing(returns: int, first_ts: datetime, planned_until: datetime | None = None) -> str:
+    """`planned downtime until …`, or `again, 12 times since …`; empty where neither is so."""
+    planned = f"planned downtime until {words.clock(planned_until)}" if planned_until else ""
+    again = f"again, {words.count(returns, 'time')} since {words.clock(first_ts)}" if returns else ""
+    return ", ".join(filter(None, (planned, again)))
 
 
 def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime) -> list[Incident]:

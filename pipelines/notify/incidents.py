@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from pipelines.alerting.incident_title import gravest, weight
-from pipelines.alerting.incidents import ENDED, LOSSES, OPEN, Incident
+from pipelines.alerting.incidents import ENDED, LOSSES, OPEN, Incident, standing
 from pipelines.alerting.outbox import HANDLED, NEVER, in_order
 from pipelines.alerting.owners import Owners, owners_of
 from pipelines.alerting.rule import SEVERITIES
@@ -20,6 +20,9 @@ from pipelines.verdict import words
 GROWTH = timedelta(minutes=15)
 """At most so often it is told that an incident has twice as many offline partitions or lost offsets."""
 
+TRIED = timedelta(days=7)
+"""For so long it is tried to tell that an incident ended: those of years would cost seconds at each round."""
+
 NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
 """What is said of the consumer groups of a loss until somebody asks."""
 
@@ -29,7 +32,8 @@ def incident_episodes(
 ) -> list[Episode]:
     """The incidents that were opened by `now` (wall clock), the oldest first of those that ended, then of the others.
 
-    What a downtime explains to its end is none. `rows` are in the order of their writing, `states` those of all alerts.
+    What a downtime explains to its end is none, nor what ended TRIED ago. `rows` are in the order of their writing,
+    `states` those of all alerts.
     """
     history, found = defaultdict[str, list[AlertState]](list), dict[str, list[Incident]]()
     for state in in_order(states):
@@ -38,7 +42,8 @@ def incident_episodes(
     for row in rows:
         if row.state == OPEN or row.incident_id in found:
             found.setdefault(row.incident_id, []).append(row)
-    each = [_episode(own, alerts, history, owners, now) for own in found.values()]
+    recent = [own for own in found.values() if own[-1].state != ENDED or now - own[-1].written_at < TRIED]
+    each = [_episode(own, alerts, history, owners, now) for own in recent]
     # The end of what was wrong before what is wrong now, or the last message of a broker that is down would be an end.
     return sorted(each, key=lambda episode: (episode.last.firing, episode.first.first_ts, episode.first.alert_id))
 
@@ -156,6 +161,7 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
         "alert_ids": ", ".join(one.alert_id for one in theirs),
         "cause": gravest(remaining).rule if remaining else row.cause,
         "linked": row.linked or "",
+        "stands": standing(row.returns, row.first_ts),
         END: _unwell(row, theirs),
     }
     state, named = "resolved" if row.state == ENDED else "firing", {k: v for k, v in labels.items() if v}

@@ -76,6 +76,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     over = f"At: {since}" if since == until else f"From {since} to {until}"
     lines = [f"Since: {since}" if state.firing else over]
     lines += ["It was over before it could be sent."] if unseen else []
+    lines += [state.labels["stands"].replace("again, ", "Again, ")] if "stands" in state.labels else []
     lines += [
         words.shorten(_as_of_incident(one, state))
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]

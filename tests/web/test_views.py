@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from pipelines.alerting.rules import RULES
 from pipelines.cli import app
+from pipelines.verdict import words
 from pipelines.web import api
 from pipelines.web.answers.incident import Affected
 from pipelines.web.runbook import steps
@@ -564,6 +565,16 @@ def test_a_planned_downtime_stands_below_the_states_of_its_broker(lake, ask):
     window = {"cluster": "prod", "begins": at(5), "until": at(25), "reason": "upgrade", "brokers": [2]}
     write(lake, "downtimes", window, window | {"downtime_id": "other", "brokers": [1], "reason": "not of this one"})
     assert [one["words"] for one in ask(f"/api/v1/{BROKER}").json()["planned"]] == ["upgrade"]
+
+
+def test_an_incident_says_until_when_it_is_planned_and_how_often_it_came_again(lake, ask):
+    incident(lake)
+    row = {"incident_id": "i1", "state": "planned", "cause": "at_risk", "brokers": [2], "alert_ids": [], "firing": []}
+    row |= {"cluster": "prod", "first_ts": at(5), "planned_until": at(600), "returns": 12, "severity": "warning"}
+    write(lake, "incidents", row | {"topics": [], "partitions": [], "summary": "AT RISK prod: broker 2"})
+    said = f"planned downtime until {words.clock(at(600))}, again, 12 times since {words.clock(at(5))}"
+    for page in ("/", "/incidents", "/incident?incident_id=i1"):
+        assert said in words_of(ask(page)), page
 
 
 def test_what_a_loss_came_of_stands_in_order_of_time_and_what_is_not_known_apart(lake, ask):

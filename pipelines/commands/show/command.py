@@ -30,7 +30,7 @@ COLUMNS = {
     "isr": _WHERE + "leader_id partition_epoch change isr_before isr_after cause witness commit_ms under_min_isr",
     "sync": _WHERE + "replica_id previous_state state in_isr leo leader_leo lag_records lag_ms reason",
     "alerts": "last_ts alert_id cluster state severity rule subject first_ts summary",
-    "incidents": "last_ts incident_id cluster state severity first_ts returns summary",
+    "incidents": "last_ts incident_id cluster state planned_until severity first_ts returns summary",
 }
 """What the table of a view shows; JSON and CSV carry every column."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pipelines.alerting.incident_title import LONGEST, cut, gravest, title
-from pipelines.alerting.incidents import LOSSES
+from pipelines.alerting.incidents import LOSSES, standing
 from pipelines.alerting.owners import owners_of
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.state import AlertState, from_row
@@ -48,7 +48,7 @@ class Card:
     """An incident, an alert or a loss (`kind`): its title, since when, whom it affects, and what to do next.
 
     `alert_id` is the gravest alert of an incident; `planned` says that a downtime explains all of it; `groups` None:
-    nobody asked. `until`: the time of its end, None while it is open.
+    nobody asked. `until`: the time of its end, None while it is open; `stands`: how often it returned.
     """
 
     kind: str
@@ -64,6 +64,7 @@ class Card:
     topic: str | None = None
     partition: int | None = None
     planned: bool = False
+    stands: str = ""
     cause: str = ""
     affected: str = ""
     owners: str = ""
@@ -199,7 +200,8 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
     return Card(
         "incident", row["severity"], row["first_ts"], row["summary"], row["cluster"], state_of(rule), rule,
         until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
-        incident_id=row["incident_id"], planned=row["state"] == "planned", cause=first.summary if first else "",
+        incident_id=row["incident_id"], planned=row["state"] == "planned",
+        stands=standing(row["returns"], row["first_ts"], row["planned_until"]), cause=first.summary if first else "",
         affected=_extent(row, of), owners=owner_names(row["topics"], reader), groups=row["groups"],
         readers=row.get("readers") or None,
         brokers=row["brokers"], next=next_step(rule, row["brokers"]),

@@ -235,8 +235,10 @@ def test_flapping_is_told_once_and_not_each_time(desk):
     rows, warned = [], state("under_min_isr", 0, "2", severity="info")
     for turn in range(12):
         rows += [again(warned, 40 * turn + 1), over(warned, 40 * turn + 20)]
-    titles = Phone(desk).watch(1_000, *rows)
+    phone = Phone(desk)
+    titles = phone.watch(1_000, *rows)
     assert len(titles) == 3
+    assert "Again, 11 times since 2026-11-21 12:00:00 UTC" in phone.got[-1].body.splitlines()
     assert ["flapping" in title for title in titles] == [False, True, True]
     assert titles[-1].startswith("ENDED")
 
@@ -249,6 +251,14 @@ def test_what_flaps_for_days_costs_no_more_with_each_return(desk):
     (episode,) = incident_episodes(untold([], states, (), now), states, {}, now)
     assert process_time() - began < 5
     assert (episode.first.first_ts, episode.last.last_ts, episode.changes) == (at(0), states[-1].last_ts, 0)
+
+
+def test_what_ended_a_week_ago_is_not_looked_at_any_more():
+    """4,000 incidents of a year took 3 s at each round."""
+    rows = incidents([OFFLINE, over(OFFLINE, 60)], (), at(400))
+    for seconds, count in ((400, 1), (7 * 86_400, 1), (8 * 86_400, 0)):
+        assert len(incident_episodes(rows, [OFFLINE, over(OFFLINE, 60)], {}, at(seconds))) == count
+        assert len(incident_episodes(rows[:1], [OFFLINE], {}, at(seconds))) == 1
 
 
 def test_growth_is_told_when_it_doubled_and_at_most_every_quarter_of_an_hour(desk):
