@@ -123,6 +123,7 @@ class Watch(_Section):
     sasl_mechanism: str = "PLAIN"
     sasl_username: str = ""
     sasl_password: Reference = ""
+    sasl_token: str = ""
 
 
 class Check(_Section):

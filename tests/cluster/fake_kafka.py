@@ -247,11 +247,16 @@ class _Connection(AdminAnswers):
         return ApiVersionsResponse(version=version, error_code=0, api_keys=keys, throttle_time_ms=0)
 
     def _17(self, request: Any, version: int) -> Any:
-        code = 34 if self.cluster.users is None else 0 if request.mechanism == "PLAIN" else 33
-        return SaslHandshakeResponse(version=version, error_code=code, mechanisms=["PLAIN"])
+        taken = ("PLAIN", "OAUTHBEARER")
+        code = 34 if self.cluster.users is None else 0 if request.mechanism in taken else 33
+        return SaslHandshakeResponse(version=version, error_code=code, mechanisms=list(taken))
 
     def _36(self, request: Any, version: int) -> Any:
-        _, user, password = bytes(request.auth_bytes).decode().split("\0")
+        said = bytes(request.auth_bytes).decode()
+        if said.startswith("n,,\1auth=Bearer "):
+            user, password = said.split()[1].strip("\1").split(".")
+        else:
+            _, user, password = said.split("\0")
         known = (self.cluster.users or {}).get(user) == password
         self.user = user if known else None
         return SaslAuthenticateResponse(

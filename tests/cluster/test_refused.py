@@ -1,6 +1,7 @@
 """What does not let a watcher in is one line that says what to look at."""
 
 import socket
+import sys
 import threading
 
 import pytest
@@ -96,6 +97,38 @@ def test_mutual_tls_and_sasl_let_in(tmp_path):
     assert watcher.rows("leo", event_type="sample", broker_id=2) == [0]
 
 
+OAUTH = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
+
+
+def test_a_token_of_a_function_of_ones_own_lets_in(tmp_path, monkeypatch):
+    from generators.cluster.asking.security import Security
+
+    (tmp_path / "our_tokens.py").write_text("def token():\n    return 'watch.right', 1_700_000_000_000\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "our_tokens", raising=False)
+    security = Security("SASL_PLAINTEXT", "OAUTHBEARER", token="our_tokens:token")
+    with FakeCluster(2, users=USERS) as cluster:
+        cluster.topic("orders", [1, 2])
+        with watching(cluster, tmp_path / "lake", security=security) as watcher:
+            watcher.rounds(2, 2)
+    assert watcher.rows("leo", event_type="sample", broker_id=2) == [0]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("return 'watch.wrong'", "it refuses the token of our_tokens:token"),
+        ("raise OSError('the vault is sealed')", "our_tokens:token gives no token: OSError: the vault is sealed"),
+    ],
+)
+def test_a_token_that_is_refused_or_not_made(tmp_path, monkeypatch, body, words):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "our_tokens", raising=False)
+    (tmp_path / "our_tokens.py").write_text(f"def token():\n    {body}\n")
+    with FakeCluster(1, users=USERS) as cluster:
+        refused(cluster, words, **OAUTH, sasl_token="our_tokens:token")
+
+
 def test_nobody_listens_there():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -137,6 +170,12 @@ def test_a_server_that_is_no_kafka(says, words):
         (["--bootstrap", "kafka:²"], {}, "--bootstrap names 'kafka:²': write host:port, such as kafka-1:9092"),
         (["--bootstrap", "k:" + "9" * 5000], {}, "write host:port, such as kafka-1:9092"),
         (["--bootstrap", "k:1"], SASL, "security_protocol SASL_PLAINTEXT needs sasl_username and a password"),
+        (["--bootstrap", "k:1"], OAUTH, "watch.sasl_token is '': with OAUTHBEARER it names MODULE:FUNCTION"),
+        (
+            ["--bootstrap", "k:1"],
+            {**OAUTH, "sasl_token": "no_such:token"},
+            "which returns a token; No module named 'no_such' (is its folder in PYTHONPATH?)",
+        ),
         (["--bootstrap", "k:1"], {"sasl_mechanism": "DIGEST"}, "watch.sasl_mechanism is 'DIGEST': it can be PLAIN"),
         (["--bootstrap", "k:1"], {"security_protocol": "TLS"}, "HWMARK_WATCH__SECURITY_PROTOCOL is 'TLS'"),
         (

@@ -6,7 +6,7 @@ import re
 
 import kafka.errors as kafka
 
-from generators.cluster.asking.security import Security
+from generators.cluster.asking.security import OAUTH, NoToken, Security
 
 
 class NotAnswering(ValueError):
@@ -23,7 +23,7 @@ REFUSED, TIMED_OUT, CLOSED = "refused", "timed out", "closed"
 def kind(error: BaseException) -> str:
     """What went wrong in a word or two: the detail of a `no_answer` row."""
     text = " ".join(str(error).split())
-    if isinstance(error, kafka.SaslAuthenticationFailedError | kafka.AuthorizationError):
+    if isinstance(error, kafka.SaslAuthenticationFailedError | kafka.AuthorizationError | NoToken):
         return "not authenticated"
     if "DNS" in text:
         return "no such name"
@@ -38,9 +38,11 @@ def kind(error: BaseException) -> str:
 
 def why(error: BaseException, security: Security) -> str:
     """What went wrong, and what to do about it."""
-    if isinstance(error, NotAnswering):
+    if isinstance(error, NotAnswering | NoToken):
         return str(error)
     text = " ".join(str(error).split())
+    if isinstance(error, kafka.SaslAuthenticationFailedError) and security.mechanism == OAUTH:
+        return f"it refuses the token of {security.token}: {text.rpartition(': ')[2]}"
     if isinstance(error, kafka.SaslAuthenticationFailedError):
         return f"it refuses user {security.username!r}: check sasl_username, the password and sasl_mechanism"
     if isinstance(error, kafka.UnsupportedSaslMechanismError):

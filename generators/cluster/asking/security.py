@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from pipelines.errors import UsageError
 
-MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTH = "OAUTHBEARER"
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
+
+
+class NoToken(Exception):
+    """The function for tokens failed; the message says which, and how."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,8 @@ class Security:
     key_file: str = ""
     key_password: str = field(default="", repr=False)
     check_hostname: bool = True
+    token: str = ""
+    """MODULE:FUNCTION, which returns a token for OAUTHBEARER, or (token, when it expires), at each connection."""
 
     @property
     def tls(self) -> bool:
@@ -34,13 +43,28 @@ class Security:
 
     def check(self) -> None:
         """Raises UsageError for what cannot be right, before anybody is asked."""
-        if self.sasl and not (self.username and self.password):
+        if self.sasl and self.mechanism == OAUTH:
+            self._token_function()
+        elif self.sasl and not (self.username and self.password):
             raise UsageError(
                 f"security_protocol {self.protocol} needs sasl_username and a password: set "
                 "HWMARK_WATCH__SASL_USERNAME and HWMARK_WATCH__SASL_PASSWORD, or sasl_password to env:NAME or file:PATH"
             )
         if self.tls:
             self._check_files()
+
+    def _token_function(self) -> Callable[[], object]:
+        module, _, name = self.token.partition(":")
+        wrong = f"watch.sasl_token is {self.token!r}: with {OAUTH} it names MODULE:FUNCTION, which returns a token"
+        if not module or not name:
+            raise UsageError(wrong)
+        try:
+            function = getattr(import_module(module), name)
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{wrong}; {error} (is its folder in PYTHONPATH?)") from error
+        if not callable(function):
+            raise UsageError(f"{wrong}; {name} is none")
+        return function  # type: ignore[no-any-return]
 
     def _check_files(self) -> None:
         """TLS material that does not load is named here, not as a broker that does not answer."""
@@ -67,10 +91,30 @@ class Security:
                 "ssl_keyfile": self.key_file or None,
                 "ssl_password": self.key_password or None,
             }
-        if self.sasl:
+        if self.sasl and self.mechanism == OAUTH:
+            settings |= {
+                "sasl_mechanism": OAUTH,
+                "sasl_oauth_token_provider": _provider(self.token, self._token_function()),
+            }
+        elif self.sasl:
             settings |= {
                 "sasl_mechanism": self.mechanism,
                 "sasl_plain_username": self.username,
                 "sasl_plain_password": self.password,
             }
         return settings
+
+
+def _provider(name: str, function: Callable[[], object]) -> object:
+    """The function of that name as kafka-python wants it."""
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+    class Provider(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            try:
+                made = function()
+            except Exception as error:
+                raise NoToken(f"{name} gives no token: {type(error).__name__}: {error}") from error
+            return str(made[0] if isinstance(made, tuple) else made)
+
+    return Provider()

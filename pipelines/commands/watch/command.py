@@ -102,6 +102,7 @@ def _security(chosen: Watch) -> Security:
         key_file=chosen.ssl_key_file,
         key_password=reveal(chosen.ssl_key_password, "watch.ssl_key_password"),
         check_hostname=chosen.ssl_check_hostname,
+        token=chosen.sasl_token,
     )
 
 
