@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from generators.disks.batches import Array, crc_table
+from generators.disks.batches import HEADER, Array, crc_table
 from pipelines.replication.compiled.decorators import compiled, kernel
 
 RECORDS, KEYED, BY_MURMUR2, BY_CRC32 = range(4)
@@ -83,6 +83,15 @@ def count_keys(payload: Array, count: int, place: Any, table: Array, counts: Arr
             counts[BY_CRC32] += crc32(payload, key, key + key_size, table) % place[1] == place[0]
         state[0] = record_end
     return bool(state[0] == end)
+
+
+@compiled
+def count_plain_keys(buf: Array, batches: Array, place: Any, table: Array, counts: Array, faults: Array) -> None:
+    """Add the records of uncompressed batches, whose positions are those in `buf`; `faults` marks the damaged ones."""
+    for k in range(len(batches)):
+        one = batches[k]
+        payload = buf[one.position + HEADER : one.position + one.size]
+        faults[k] = not count_keys(payload, one.count, place, table, counts)
 
 
 def words(counts: Array, partitions: int) -> str | None:

@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from generators.disks.batches import ABORT, BATCH, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, Array
+from generators.disks.batches import ABORT, BATCH, COMMIT, CONTROL, TRANSACTIONAL, WHOLE, Array, chosen
 from pipelines.replication.compiled.decorators import compiled
 
 EXPIRATION_MS = 86_400_000
 """`producer.id.expiration.ms` by default: a broker forgets a producer's sequence after it."""
 LAST_SEQUENCE = (1 << 31) - 1
+_UNKNOWN = np.zeros((), BATCH)
+_UNKNOWN["producer_epoch"] = -2
 DUPLICATE, HOLE = 1, 2
 """A batch's sequences were written before, or some before it are missing."""
 
@@ -37,23 +39,22 @@ class Producers:
 
     def observe(self, block: Array) -> None:
         """Take a block of batches, in the order of the log."""
-        block = block[(block["producer"] >= 0) & (block["fault"] == WHOLE) & (block["base"] >= self.floor)]
+        block = chosen(block, (block["producer"] >= 0) & (block["fault"] == WHOLE) & (block["base"] >= self.floor))
         if len(block):
-            self._sequences(block[(block["attributes"] & CONTROL) == 0])
-            self._transactions(block[(block["attributes"] & TRANSACTIONAL) != 0])
+            self._sequences(chosen(block, (block["attributes"] & CONTROL) == 0))
+            self._transactions(chosen(block, (block["attributes"] & TRANSACTIONAL) != 0))
 
     def _sequences(self, block: Array) -> None:
         self.sequenced += len(block)
-        self.ids.update(np.unique(block["producer"]).tolist())
-        rows = np.concatenate([self._last, block])
-        rows = rows[np.lexsort((rows["base"], rows["producer"]))]
-        faults = np.zeros(len(rows), np.int8)
-        judge_sequences(rows, self.expiration_ms, faults)
-        self.duplicates += _places(rows, faults == DUPLICATE)
-        self.holes += _places(rows, faults == HOLE)
-        rows = rows[faults != DUPLICATE]
-        if len(rows):
-            last = rows[np.append(rows["producer"][1:] != rows["producer"][:-1], True)]
+        ids = np.unique(np.append(self._last["producer"], block["producer"]))
+        self.ids.update(ids.tolist())
+        last = np.full(len(ids), _UNKNOWN)
+        last[np.searchsorted(ids, self._last["producer"])] = self._last
+        faults = np.zeros(len(block), np.int8)
+        judge_sequences(block, ids, last, self.expiration_ms, faults)
+        self.duplicates += _places(block, faults == DUPLICATE)
+        self.holes += _places(block, faults == HOLE)
+        if len(last):
             self._last = last[last["max_ts"] > last["max_ts"].max() - self.expiration_ms]
 
     def _transactions(self, block: Array) -> None:
@@ -71,21 +72,24 @@ class Producers:
 
 
 @compiled
-def judge_sequences(rows: Array, expiration_ms: int, faults: Array) -> None:
-    """Mark batches, in the order of producers and offsets, whose sequences are no continuation of those before."""
-    before = -1
+def judge_sequences(rows: Array, ids: Array, last: Array, expiration_ms: int, faults: Array) -> None:
+    """Mark batches, in the order of the log, whose sequences are no continuation of those before.
+
+    `last`: the last batch of each producer of `ids`, which are sorted; it becomes that of these rows.
+    """
+    at = 0
     for k in range(len(rows)):
         row = rows[k]
-        if before >= 0 and rows[before].producer == row.producer:
-            known = rows[before]
-            if known.producer_epoch == row.producer_epoch and row.max_ts - known.max_ts < expiration_ms:
-                last = np.int64(known.sequence) + known.last - known.base
-                step = (np.int64(row.sequence) - last - 1) & LAST_SEQUENCE
-                if step > LAST_SEQUENCE // 2:
-                    faults[k] = DUPLICATE
-                    continue
-                faults[k] = HOLE if step else 0
-        before = k
+        if ids[at] != row.producer:
+            at = np.searchsorted(ids, row.producer)
+        known = last[at]
+        if known.producer_epoch == row.producer_epoch and row.max_ts - known.max_ts < expiration_ms:
+            step = (np.int64(row.sequence) - known.sequence - (known.last - known.base) - 1) & LAST_SEQUENCE
+            if step > LAST_SEQUENCE // 2:
+                faults[k] = DUPLICATE
+                continue
+            faults[k] = HOLE if step else 0
+        last[at] = row
 
 
 def _places(rows: Array, where: Array) -> list[tuple[int, int, int]]:

@@ -9,12 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from generators.disks.batches import CONTROL, FAULTS, TORN, WHOLE, ZEROS, Array
+from generators.disks.batches import COMPRESSION, CONTROL, FAULTS, TORN, WHOLE, ZEROS, Array, chosen
 from generators.disks.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_POINTS
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.findings import SHOWN, Finding, Severity
-from generators.disks.keys import CRC32_TABLE, count_keys
+from generators.disks.keys import CRC32_TABLE, count_keys, count_plain_keys
 from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage, rising
 from generators.disks.producers import Producers
 from generators.disks.records import Damaged, payload_of
@@ -151,9 +151,10 @@ def _read_segment(
     log.end = max(log.end, segment.base)
     for block, data in blocks(segment, walk_end):
         on_bytes(len(data))
-        faults.update(block["fault"][block["fault"] != WHOLE].tolist())
-        _name_faults(log, segment, block)
-        whole = block[block["fault"] == WHOLE]
+        whole = chosen(block, block["fault"] == WHOLE)
+        if whole is not block:
+            faults.update(block["fault"][block["fault"] != WHOLE].tolist())
+            _name_faults(log, segment, block)
         log.batches, log.records = log.batches + len(block), log.records + int(whole["count"].clip(0).sum())
         if not len(whole):
             continue
@@ -177,16 +178,27 @@ def _read_segment(
 
 
 def _read_records(log: ReplicaLog, segment: Segment, whole: Array, data: bytes, block: Array) -> None:
-    first, place = int(block["position"][0]), (log.source.place[1], log.partitions)
-    for batch in whole[((whole["attributes"] & CONTROL) == 0) & (whole["magic"] == 2)]:
-        at = int(batch["position"]) - first
+    place, table = (log.source.place[1], log.partitions), CRC32_TABLE
+    batches = whole[((whole["attributes"] & CONTROL) == 0) & (whole["magic"] == 2)]
+    packed = (batches["attributes"] & COMPRESSION) != 0
+    plain, faults = batches[~packed], np.zeros(np.count_nonzero(~packed), np.bool_)
+    plain["position"] -= block["position"][0]
+    count_plain_keys(np.frombuffer(data, np.uint8), plain, place, table, log.key_counts, faults)
+    plain["position"] += block["position"][0]
+    not_so = "the records of the batch at offset {} are not what it says"
+    damaged = [(batch, not_so.format(batch["base"])) for batch in plain[faults]]
+    for batch in batches[packed]:
+        at = int(batch["position"] - block["position"][0])
         try:
             payload = np.frombuffer(payload_of(batch, data[at : at + int(batch["size"])]), np.uint8)
-            if not count_keys(payload, int(batch["count"]), place, CRC32_TABLE, log.key_counts):
-                raise Damaged(f"the records of the batch at offset {int(batch['base'])} are not what it says")
+            if not count_keys(payload, int(batch["count"]), place, table, log.key_counts):
+                damaged.append((batch, not_so.format(batch["base"])))
         except Damaged as error:
-            detail = f"{segment.path.name} at byte {int(batch['position']):,}: {error}"
-            log.add("damaged", Severity.CRITICAL, detail, int(batch["base"]), int(batch["last"]) + 1)
+            damaged.append((batch, str(error)))
+    for batch, why in damaged[:SHOWN]:
+        more = f", and {len(damaged) - 1:,} more batches near it" if len(damaged) > SHOWN else ""
+        detail = f"{segment.path.name} at byte {int(batch['position']):,}: {why}{more}"
+        log.add("damaged", Severity.CRITICAL, detail, int(batch["base"]), int(batch["last"]) + 1)
 
 
 def _keys(whole: Array) -> Array:

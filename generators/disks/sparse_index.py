@@ -35,7 +35,8 @@ class SparseIndex:
         """Compare the entries whose positions lie in this block: each is the start of a batch, its offset the last of
         that batch or of a later one before the next entry's position."""
         positions, lasts = block["position"], block["last"]
-        entries = self._entries[(self._entries[:, 1] >= positions[0]) & (self._entries[:, 1] <= positions[-1])]
+        first, end = np.searchsorted(self._entries[:, 1], [positions[0], positions[-1] + 1])
+        entries = self._entries[first:end]
         if not len(entries):
             return
         at = np.searchsorted(positions, entries[:, 1])

@@ -662,6 +662,12 @@ def test_records_that_are_not_what_their_batch_says_are_found_deep_only(tmp_path
     assert kinds(findings_of(tmp_path, deep=True), "critical") == ["damaged"]
 
 
+def test_damage_in_every_batch_is_a_few_lines(tmp_path):
+    partition(directory(tmp_path, 1), [batch(k, payload=b"") for k in range(1000)], [(0, 0)])
+    found = findings_of(tmp_path, deep=True)
+    assert (len(found), "and 999 more batches near it" in found[0].detail) == (3, True)
+
+
 def test_every_codec_is_read_deep(tmp_path):
     data = recorded(tmp_path, "unclean_election_4.4") / "data"
     findings = findings_of(data, chosen=("packed", 0), deep=True)
