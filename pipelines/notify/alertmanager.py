@@ -77,7 +77,7 @@ def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = Fa
         "judged": seen.judged.get(state.labels.get("cluster", ""), ""),
         "command": command(head, links.lake),
         "runbook_url": runbook(links.runbook_url, head.rule),
-        "page": page(head, links),
+        "page": page(head, links, state),
         **{name: state.labels.get(name, "") for name in _COPIED},
     }
     if brokers := _BROKERS.fullmatch(state.subject):

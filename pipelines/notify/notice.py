@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import timedelta
 from urllib.parse import quote
 
 from pipelines.alerting.incident_title import LONGEST, gravest, weight
@@ -92,7 +93,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
     if alerts:
         head = gravest([one for one in alerts if one.firing] or [one for one in alerts if not one.withdrawn] or alerts)
         lines += [f"Type: {command(head, links.lake)}", f"Runbook: {runbook(links.runbook_url, head.rule)}"]
-        lines += [f"Page: {page(head, links)}"] if links.page_url else []
+        lines += [f"Page: {page(head, links, state)}"] if links.page_url else []
     lines += [words.shorten(part) for part in _judged(state, seen.judged, alerts)]
     return [*lines, f"Incident: {state.alert_id}"]
 
@@ -133,12 +134,14 @@ def command(state: AlertState, lake: str) -> str:
     return shlex.join(["hwmark", "show", view if cluster else "alerts", *about, "--lake", lake])
 
 
-def page(state: AlertState, links: Links) -> str:
-    """The address of the page about an alert, from and to when it was seen; empty where none is set."""
-    address = links.page_url
+def page(alert: AlertState, links: Links, told: AlertState) -> str:
+    """The address of the page about an alert, from its beginning, or that of its incident, to when the state that is
+    told was written; empty where none is set."""
+    address, until = links.page_url, max(told.last_ts, told.written_at or told.last_ts)
+    until += timedelta(microseconds=-until.microsecond % 1_000_000)
     values = {
-        "cluster": state.labels.get("cluster", ""), "alert_id": state.alert_id,
-        "since": f"{state.first_ts:%Y-%m-%dT%H:%M:%SZ}", "until": f"{state.last_ts:%Y-%m-%dT%H:%M:%SZ}",
+        "cluster": alert.labels.get("cluster", ""), "alert_id": alert.alert_id,
+        "since": f"{told.first_ts:%Y-%m-%dT%H:%M:%SZ}", "until": f"{until:%Y-%m-%dT%H:%M:%SZ}",
     }  # fmt: skip
     for name, value in values.items():
         address = address.replace(f"{{{name}}}", quote(value, safe=""))
@@ -157,7 +160,7 @@ def _lines(state: AlertState, links: Links, seen: Round) -> Iterator[str]:
     yield f"Since {words.clock(state.first_ts)}{until}"
     yield f"Type: {command(state, links.lake)}"
     yield f"Runbook: {runbook(links.runbook_url, state.rule)}"
-    if address := page(state, links):
+    if address := page(state, links, state):
         yield f"Page: {address}"
     if said := "; ".join(_judged(state, seen.judged, [state])):
         yield said

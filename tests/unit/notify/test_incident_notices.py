@@ -383,6 +383,16 @@ def test_a_message_says_once_which_sources_are_silent(desk):
     assert {"prod: judged up to noon", "1 gap in its telemetry"} <= {*body}
 
 
+def test_the_link_is_to_the_incident_as_it_stood_at_the_message(desk):
+    """Of a loss since and until were one moment, before the incident was written: the page knew its alert alone."""
+    links, phone = replace(LINKS, page_url="https://hwmark/?{alert_id}&since={since}&until={until}"), []
+    Messages(desk.post(), links, phone.append).deliver(seen_at(desk, OFFLINE, LOST))
+    desk.clock.pass_(105)
+    Messages(desk.post(), links, phone.append).deliver(seen_at(desk, OFFLINE, LOST))
+    times = "since=2026-11-21T12%3A00%3A00Z&until=2026-11-21T12%3A00%3A45Z"
+    assert f"Page: https://hwmark/?{LOST.alert_id}&{times}" in phone[-1].body.splitlines()
+
+
 def test_a_loss_has_one_name_whatever_is_known_of_it():
     for rule in ("unproven_loss", "loss_not_excluded"):
         assert incidents([state(rule, 0)], (), LOST.first_ts)[-1].summary.startswith("LOSS NOT EXCLUDED prod: ")
