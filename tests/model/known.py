@@ -291,6 +291,11 @@ KEPT = [
         "a former leader's HW of a term in which it fetched (i)", TWO._replace(terms=3), _numbers("00200000112000012")
     ),
     Kept("a loss of what differs since one inside an epoch (i)", TWO, _numbers("0100110020100101011100102001")),
+    Kept(
+        "a HW with which a leader begins whose records differ since a loss inside an epoch",
+        TWO,
+        _numbers("0120000101001100001101102010100001"),
+    ),
     Kept("a leader that only lagging replicas are left of (14)", PRESENT, _numbers("1000010000010000001101111")),
     Kept("a min ISR that nobody told the gate (15)", PRESENT._replace(terms=1), _numbers("10000011"), View(3, "none")),
     Kept("two followers that hang (16)", PRESENT, _numbers("01101001010001021001011")),

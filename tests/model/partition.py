@@ -160,10 +160,14 @@ class Partition:
         if new <= leader.hw:
             return None, False
         before, leader.hw = leader.hw, new
-        if new > len(self.committed):
-            self.committed = leader.log[:new]
-            self.ever.update(self.committed)
+        self._commit_upto(new)
         return (before, new), False
+
+    def _commit_upto(self, hw: int) -> None:
+        """Records below a leader's HW are visible: as it begins, too, where they differ from those that were lost."""
+        if hw > len(self.committed):
+            self.committed = self.log[:hw]
+            self.ever.update(self.committed)
 
     def _may_join(self, b: int) -> bool:
         """Outside the ISR, caught up, and eligible (Partition.isReplicaIsrEligible)."""
@@ -308,6 +312,7 @@ class Partition:
             del self.committed[kept:]
         unclean = self.recovering or None
         hw = self.replicas[b].hw
+        self._commit_upto(hw)
         starts = self._registration() | {"replicas": None}  # which only controllers name
         self._print(b, "leader", True, leo=len(log), hw=hw, min_isr=None, unclean=unclean, **starts)
 
