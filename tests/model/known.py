@@ -191,6 +191,12 @@ KEPT = [
         _numbers("00100001101200111001201"),
         View(3, "none"),
     ),
+    Kept(
+        "a HW of one of two epochs of which a log cut with the power tells the first",
+        THREE,
+        _numbers("00211201101200101100110001000000100121"),
+        View(3, "none"),
+    ),
     Kept("HWs under a min ISR that nobody told at level 0", TWO._replace(terms=2), _numbers("1121000101001"), NO_ONE),
     Kept(
         "a cut of what was committed before its leader resumed the epoch",

@@ -104,6 +104,20 @@ def test_a_restoration_that_no_line_of_a_follower_shows_is_one(terms: int, numbe
     assert list(found(scope, [tuple(map(int, numbers))], [View(3)], taken=True, of="no broker follower row")) == []
 
 
+@pytest.mark.parametrize(
+    ("view", "numbers"),
+    [
+        (View(3), "0101003010111000200100100101200012"),
+        (View(0), "012310000110010012211000001202010012110010021"),
+        (View(0), "002100110100110011111000200100000101010000001201"),
+    ],
+)
+def test_a_broker_of_which_no_start_as_a_follower_is_told_may_have_what_leaders_beside_it_had(view: View, numbers: str):
+    """A leader that has told nothing since may not have told its last fetches; nor did a broker that tells of its
+    first start as a leader, and was in the cluster before."""
+    assert list(found(DRAWN[3], [tuple(map(int, numbers))], [view], taken=True, of="no broker follower row")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

@@ -101,7 +101,7 @@ TAKEN_BACK = [
     ("leader epochs that go back", Terms, "goes_back", lambda *_: False),
     ("a loss at level 0 where nothing is lost", Terms, "in_another_of_epoch", lambda *_: False),
     (
-        "a HW of an epoch that a log cut with the power does not tell, and no controller",
+        "a HW of one of two epochs of which a log cut with the power tells the first",
         stored_high_watermarks,
         "_ran_untold",
         lambda *_: [],

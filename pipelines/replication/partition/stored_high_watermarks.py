@@ -68,8 +68,13 @@ def attribute_stored_hw(
         led.returned = event.ts
         led.summary = replace(led.summary, leader_leo=ended.leader_leo) if led.summary else None
     behind_gap = _behind_gap(position, event, lookup)
-    waits = position is not None and not position.led and terms.may_still_start(position.epoch) and not behind_gap
     key = terms.last_participated(event, isr.added_under, lookup)
+    silent = _followed_untold(position, key, event, terms, lookup, behind_gap=behind_gap)
+    untold = _ran_untold(position, event, terms, isr, lookup)
+    for other in [*untold, *silent]:
+        other.perhaps |= {event.broker_id}
+    known = not (behind_gap or silent or untold)
+    waits = known and position is not None and not position.led and terms.may_still_start(position.epoch)
     if waits and position is not None and event.hw is not None and (key is None or key[0] <= position.epoch):
         moved = position.truncated or position.leo != event.leo or position.has_grown(event)
         due = event.ts + CONFIRMATION_US
@@ -83,9 +88,6 @@ def attribute_stored_hw(
             hw, by = max(event.leo, event.hw or 0), "former leader alone in the ISR"
     if hw is not None:
         doubtful = behind_gap or terms.crosses_seam(event) or terms.in_another_of_epoch(key, event.broker_id)
-        silent = _followed_untold(position, key, event, terms, lookup, behind_gap=behind_gap)
-        for other in [*(untold := _ran_untold(position, event, terms, isr, lookup)), *silent]:
-            other.perhaps |= {event.broker_id}
         doubtful = doubtful or bool(silent)
         killed = False if doubtful else bool(untold) or _is_of_before_a_cut(position, hw, event, lookup)
         followed = None if position is None or position.led or terms.has_begun(position.epoch) else position.epoch
@@ -164,15 +166,15 @@ def _followed_untold(
 ) -> list[Term]:
     """The terms of other leaders, of later epochs, in which the broker was in the cluster with that leader and told no
     start as its follower: nobody reads these lines of it, and the HW may be one of these terms."""
-    if position is None:
-        return []
-    epoch, found = max(position.epoch, key[0] if key else -1), []
+    told = (position.epoch, position.ts) if position else (-1, 0)
+    epoch, found = max(told[0], key[0] if key else -1), []
     until = event.ts - (0 if behind_gap else lookup.grace_us)
     for term, end in zip(terms.terms, [*(t.ts for t in terms.terms[1:]), until], strict=False):
         if term.ts < until and term.epoch > epoch and term.broker_id != event.broker_id:
-            since = _there_since(event.broker_id, max(term.ts, position.ts), min(end, until), lookup)
-            tells_fetches = term.whole is not False and term.summary_as_of(event.ts, lookup).complete
-            if since is not None and not tells_fetches and not _was_gone(term.broker_id, since, end, lookup):
+            since = _there_since(event.broker_id, max(term.ts, told[1]), min(end, until), lookup)
+            tells_fetches = term.whole and term.summary_as_of(event.ts, lookup).complete
+            known = tells_fetches or terms.fetched(term, event.broker_id, event.ts, lookup)
+            if since is not None and not known and not _was_gone(term.broker_id, since, end, lookup):
                 found.append(term)
     return found
 
@@ -208,7 +210,9 @@ def _ran_untold(
     gone = [ts for ts, detail, *_ in states if detail in GONE]
     began = ((t, isr.elected_at(t.epoch) or _earliest_start(t, gone, lookup)) for t in later)
     told = ((t, since, isr.elected_at(t.epoch + 1) or until) for t, since in began)
-    return [t for t, since, end in told if not _was_gone(event.broker_id, since, min(end, until), lookup)]
+    ran = [t for t, since, end in told if not _was_gone(event.broker_id, since, min(end, until), lookup)]
+    own = [t for t in terms.terms[-1:] if t.broker_id == event.broker_id and t.start_ts is None]
+    return ran or [t for t in own if 0 < isr.elected_at(t.epoch) < max(starts, default=0)]
 
 
 def _earliest_start(term: Term, gone: list[int], lookup: TermLookup) -> int:

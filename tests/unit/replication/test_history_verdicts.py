@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pipelines.replication.partition.events import PartitionEvent
 from schemas.event_types import CLEAN_START, UNCLEAN_START
 from tests.unit.replication.history_cases import (
+    ALIVE,
     T1,
     T2,
     FakeLookup,
@@ -24,6 +25,8 @@ from tests.unit.replication.history_cases import (
     regressions,
     summary,
 )
+
+GONE_FOR_LONG = [*ALIVE, (500, "fenced", None), (25_000, "unfenced", None)]
 
 
 def test_a_new_leader_that_has_all_that_was_committed_is_no_finding():
@@ -165,11 +168,12 @@ def test_a_restart_inside_an_epoch_is_a_start_between_unclean_elections_too():
 
 
 def test_of_folded_terms_the_least_start_counts():
-    """Broker 2 led first; of the ten terms since the fourth began lowest."""
+    """Broker 2 led first, and was gone; of the ten terms since the fourth began lowest."""
     starts = [0, 101, 102, 50, *range(104, 112)]
     terms = {(1, 1000 * i): summary(100 + i) for i in range(1, 12)} | {(2, 0): summary(100)}
     events = [leader(1000 * i, 1 if i else 2, i, starts[i], 0, (1,)) for i in range(12)]
-    rows = regressions([*events, leader(30_000, 2, 12, 500, 90, (2,), unclean=True)], FakeLookup(terms))
+    lookup = FakeLookup(terms, states={2: GONE_FOR_LONG})
+    rows = regressions([*events, leader(30_000, 2, 12, 500, 90, (2,), unclean=True)], lookup)
     assert (rows[-1]["class"], rows[-1]["lost_from"], rows[-1]["lost_to"]) == ("unclean_loss", 50, 111)
 
 
@@ -725,7 +729,8 @@ def test_terms_folded_away_still_bound_what_was_committed():
 
 
 def test_a_broker_last_seen_in_a_folded_term_is_bound_by_the_first_start_since():
-    lookup = FakeLookup({(2, 0): summary(100)} | {(1, 1000 * i): summary(100 + i) for i in range(1, 12)})
+    terms = {(2, 0): summary(100)} | {(1, 1000 * i): summary(100 + i) for i in range(1, 12)}
+    lookup = FakeLookup(terms, states={2: GONE_FOR_LONG})
     events = [leader(0, 2, 0, 0, 0, (1, 2))]
     events += [leader(1000 * i, 1, i, 100 + i, 100 + i, (1,)) for i in range(1, 12)]
     (row,) = regressions([*events, leader(30000, 2, 12, 500, 90, (2,), unclean=True)], lookup)
