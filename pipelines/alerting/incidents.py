@@ -183,6 +183,7 @@ class _Open:
     last_ts: datetime = _BEFORE
     severity: str = SEVERITIES[0]
     returns: int = 0
+    returned: bool = False
     well_since: datetime | None = None
     only_lost_since: datetime | None = None
     row: Incident | None = None
@@ -202,8 +203,7 @@ class _Open:
         """Takes the next state of one of its alerts."""
         before = self.members.get(state.episode)
         again = self.well_since is not None and state.alert_id in self.alert_ids
-        if state.firing and again and not (before and before.firing):
-            self.returns += 1
+        self.returned |= state.firing and again and not (before and before.firing)
         earlier = self.alert_ids.get(state.alert_id, state.episode)
         if earlier != state.episode and not self.members[earlier].firing:
             del self.members[earlier]  # or what flaps for days costs more with each return
@@ -227,6 +227,7 @@ class _Open:
             self.only_lost_since = None
         elif self.only_lost_since is None:
             self.only_lost_since = at
+        self.returns, self.returned = self.returns + self.returned, False  # once, whatever returned together
         if self.returns >= FLAPPING:
             self.severity = max(self.severity, "warning", key=SEVERITIES.index)
         until = self._planned(firing, windows, at)

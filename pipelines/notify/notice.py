@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import quote
 
-from pipelines.alerting.incident_title import LONGEST, gravest, weight
+from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.messages import status
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import END, WITHDRAWN, AlertState
@@ -63,11 +63,11 @@ def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
 
 
 def incident_line(state: AlertState) -> str:
-    """The first line of a message about an incident, at most LONGEST characters."""
+    """The first line of a message about an incident, at most 100 characters: its title, and 20 before that."""
     if WITHDRAWN in state.labels:
-        return f"LOSS WITHDRAWN, now {state.summary}"[:LONGEST]
+        return f"LOSS WITHDRAWN, now {state.summary}"
     over = state.labels.get(END, "").upper() or ("ENDED" if _heals(state) else "NO LONGER NOTIFIED")
-    return state.summary if state.firing else f"{over} {state.summary}"[:LONGEST]
+    return state.summary if state.firing else f"{over} {state.summary}"
 
 
 def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> list[str]:

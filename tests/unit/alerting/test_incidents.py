@@ -149,6 +149,15 @@ def test_what_returns_within_five_minutes_is_the_same_incident_again_and_the_fif
     assert "flapping" in one[-1].summary
 
 
+def test_alerts_that_return_together_are_one_return():
+    """A broker that takes two alerts with it was called flapping after three returns."""
+    rows = [row for turn in range(4) for one in (OFFLINE, UNDER)
+            for row in (again(one, 40 * turn + 10), over(one, 40 * turn + 30))]  # fmt: skip
+    (one,) = of(*rows, now=300)
+    assert one[-1].returns == 3
+    assert "flapping" not in one[-1].summary
+
+
 def test_what_returns_after_its_end_is_another_incident():
     assert len(of(OFFLINE, over(OFFLINE, 60), again(OFFLINE, 359))) == 1
     assert len(of(OFFLINE, over(OFFLINE, 60), again(OFFLINE, 361))) == 2

@@ -6,8 +6,10 @@ from time import process_time
 
 import pytest
 
+from pipelines.alerting.incident_title import LONGEST
 from pipelines.alerting.incidents import incidents, untold
 from pipelines.alerting.owners import Owner, owners_of
+from pipelines.alerting.state import AlertState
 from pipelines.lake.lake import Lake
 from pipelines.notify.alertmanager import Alertmanager, labels
 from pipelines.notify.episodes import INCIDENT, episodes
@@ -15,10 +17,10 @@ from pipelines.notify.http import NotAccepted
 from pipelines.notify.incidents import GROWTH, groups_of, incident_episodes
 from pipelines.notify.look import Round, left_out, look
 from pipelines.notify.messages import Messages
-from pipelines.notify.notice import notice
+from pipelines.notify.notice import incident_line, notice
 from pipelines.verdict import Limits
 from pipelines.verdict.words import shorten
-from tests.unit.alerting.evidence_rows import at
+from tests.unit.alerting.evidence_rows import NOON, at
 from tests.unit.alerting.test_incidents import LOST, OFFLINE, UNDER, again, over, state, window
 from tests.unit.notify.notified import LINKS, Desk, ago, fresh, lost
 
@@ -103,6 +105,16 @@ def test_an_end_is_sent_before_what_fires_again_and_says_that_it_does(desk):
     titles = phone.watch(20, OFFLINE, over(OFFLINE, 60), again(OFFLINE, 3_000))
     assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "ENDED OFFLINE", "OFFLINE"]
     assert "again, in another incident: " in phone.got[1].body
+
+
+def test_the_first_line_of_an_end_keeps_the_whole_title():
+    """What went before the title cut it behind 80 characters."""
+    title = "x" * LONGEST
+    ends = [{"end": end} for end in ("handled", "recording ended", "forgotten")] + [{"cause": "loss"}, {}]
+    for labels_ in (*ends, {"withdrawn": "true"}):
+        line = incident_line(AlertState("i", INCIDENT, "critical", "resolved", "", NOON, NOON, title, labels_))
+        assert line.endswith(title)
+        assert len(line) <= 100
 
 
 def test_what_began_and_was_over_between_two_rounds_is_named(desk):

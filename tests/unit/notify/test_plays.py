@@ -62,9 +62,9 @@ def led(seconds, leader, epoch, **more):
 
 
 def well_formed(play):
-    """Whether the first line of each message has at most 80 characters, and each sentence below at most 200."""
+    """Whether the first line of each message has at most 100 characters, and each sentence below at most 200."""
     below = [line for body in play.bodies for line in body.splitlines() if not line.startswith(("Type: ", "Runbook: "))]
-    return max(map(len, play.titles)) <= 80 and max(map(len, below)) <= 200
+    return max(map(len, play.titles)) <= 100 and max(map(len, below)) <= 200
 
 
 def flap(play, lasting=HOUR):
