@@ -12,7 +12,7 @@ from pipelines.replication.kafka_versions import BY_MESSAGES, STRICT_ELIGIBILITY
 LAG_MAX_MESSAGES = 4_000
 """Kafka's default of replica.lag.max.messages, while it had that setting."""
 
-EDITION = 10
+EDITION = 11
 """Grows with each change of what equal events and rules give: a lake says which of its rows are of an earlier one."""
 
 OF_CLUSTERS = (

@@ -8,6 +8,7 @@ from msgspec.json import Decoder
 
 from pipelines.replication.partition.codec import Persisted, PersistedFrozen
 from pipelines.replication.partition.commitment import BROKER, CONTROLLER_ONLY, provisional, stronger, witness_of
+from pipelines.replication.partition.contradictions import contradiction_row
 from pipelines.replication.partition.events import PartitionEvent
 
 RETRACTED = "retracted"
@@ -67,13 +68,19 @@ def contradiction(event: PartitionEvent, commit: CommittedIsr) -> list[dict[str,
     if provisional(event) or commit.witness == CONTROLLER_ONLY:
         return []
     said = f"ISR {sorted(event.isr or ())} at partition epoch {event.partition_epoch}, others say {sorted(commit.isr)}"
-    return [
-        {
-            "ts": event.ts, "source_id": event.source_id, "source_epoch": event.source_epoch, "series": "partition",
-            "kind": "contradiction", "detail": said, "level": event.level, "leader_id": commit.leader_id,
-            "leader_epoch": commit.leader_epoch, "topic_id": event.topic_id, "broker": event.broker_id,
-        }
-    ]  # fmt: skip
+    if not contradicts(event, commit):
+        said = (
+            f"broker {event.leader_id} leads in leader epoch {event.leader_epoch}, others say broker {commit.leader_id}"
+        )
+    source, leader = (event.source_id, event.source_epoch), (commit.leader_id, commit.leader_epoch)
+    return [contradiction_row(event.ts, source, event.level, leader, event.topic_id, said)]
+
+
+def names_another_leader(event: PartitionEvent, commit: CommittedIsr) -> bool:
+    """Whether an event names another leader of the leader epoch of a commit."""
+    told = event.leader_id, commit.leader_id
+    known = None not in told and -1 not in told and event.leader_epoch is not None
+    return known and event.leader_epoch == commit.leader_epoch and told[0] != told[1]
 
 
 def _controller_epoch(reported: PartitionEvent | CommittedIsr) -> int:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.broker_lives import next_look
+from pipelines.replication.partition.contradictions import settle_checkpoints
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.loss import CRITICAL, Verdict, judge, loss_not_excluded
 from pipelines.replication.partition.loss_exclusion import (
@@ -85,8 +86,11 @@ def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> N
     topic.judge_again_at = None if (topic.judge_again_at or NEVER) <= at else topic.judge_again_at
     terms = topic.terms
     count_hws_of_before(terms)
-    if (again := settle_ends(terms, as_of, lookup)) is not None and at < NEVER:
-        topic.judge_again_at = min(again, topic.judge_again_at or again)
+    contradictions, settled_at = settle_checkpoints(terms, as_of, lookup)
+    topic.isr.contradictions += contradictions
+    for again in (settle_ends(terms, as_of, lookup), settled_at):
+        if again is not None and at < NEVER:
+            topic.judge_again_at = min(again, topic.judge_again_at or again)
     if _is_first_term(topic):
         return
     for place, term in enumerate(terms.terms):

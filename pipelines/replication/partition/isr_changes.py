@@ -18,6 +18,7 @@ from pipelines.replication.partition.committed_isr import (
     contradiction,
     contradicts,
     merge,
+    names_another_leader,
     prevails,
     take_retraction,
     unconfirmed_witness,
@@ -46,7 +47,7 @@ class IsrHistory(Persisted):
     deleted: bool = False
     """Another topic has taken the place of this one: what only controllers report of it is a replay."""
     contradictions: list[dict[str, Any]] = field(default_factory=list)
-    """Rows of silver/telemetry_gaps about committed ISRs of which others say something else, until they are taken."""
+    """Rows of silver/telemetry_gaps about what others say otherwise, until they are taken."""
 
     def propose(self, event: PartitionEvent) -> None:
         """The leader asked for this ISR."""
@@ -73,6 +74,8 @@ class IsrHistory(Persisted):
                 self.contradictions += contradiction(event, commit)
                 return
             commit = self._replace(commit, event, due)
+        elif names_another_leader(event, commit):
+            self.contradictions += contradiction(event, commit)
         was_replay, changed = commit.replay, merge(commit, event, *leader)
         if (changed and commit.published is not None) or was_replay > commit.replay:
             commit.due = due

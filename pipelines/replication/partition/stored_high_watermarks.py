@@ -44,6 +44,7 @@ class StoredHw:
     behind_gap: bool = False
     unreported_epoch: int | None = None
     behind_kill: bool | None = False
+    on: tuple[str, int, int, int] | None = None
 
 
 def attribute_stored_hw(
@@ -233,6 +234,8 @@ def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
         term.stored_hw, term.stored_by = stored.hw, stored.by
         term.stored_behind_gap, term.stored_in_epoch = stored.behind_gap, stored.unreported_epoch
         term.stored_at, term.stored_behind_kill = stored.ts, stored.behind_kill
+        same = term.stored_on is not None and stored.on is not None and term.stored_on[0] == stored.on[0]
+        term.stored_on = term.stored_on if same else stored.on
     if term is None and folded is not None and terms.since.get(stored.broker_id, 0) is None:
         before, terms.base = terms.base, raised(terms.base, stored.hw, stored.by, folded)
         if terms.base is not before:
@@ -336,7 +339,11 @@ def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None
     if event.hw is None or event.leader_epoch is None or any(abs(t.ts - event.ts) <= grace_us for t in resumed):
         return
     upto = [t for t in terms.terms if t.epoch <= event.leader_epoch and (t.ordinal == 0 or t.ts <= event.ts)]
-    stored = StoredHw(event.broker_id, event.hw, f"{STORED_BY}{event.broker_id}", event.ts)
+    own = bool(upto) and upto[-1].epoch == event.leader_epoch
+    on = (event.source_id, event.source_epoch, event.hw, event.ts) if own else None
+    stored = StoredHw(event.broker_id, event.hw, f"{STORED_BY}{event.broker_id}", event.ts, on=on)
+    if upto and event.source_id in upto[-1].contradicted:
+        return
     if upto:
         store(terms, upto[-1].key, stored)
     elif terms.folded_term is None:

@@ -50,7 +50,9 @@ class Term(Persisted):
     `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
     `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
     behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`. `had_ended`: its leader tells
-    that it resumed its epoch when that was over: those that went on may have what it lacks.
+    that it resumed its epoch when that was over: those that went on may have what it lacks. `stored_on`: the first
+    HW of the disk that told `stored_hw` (source id and epoch, HW, time), until it is settled; `contradicted`: sources
+    whose disks say of the term what its leader contradicts.
     """
 
     epoch: int
@@ -92,6 +94,8 @@ class Term(Persisted):
     shrunk: int = 0
     stored_behind_kill: bool | None = False
     had_ended: bool = False
+    stored_on: tuple[str, int, int, int] | None = None
+    contradicted: frozenset[str] = frozenset()
 
     @property
     def key(self) -> TermKey:
@@ -294,7 +298,7 @@ class Terms(Persisted):
         if before is not None and before.stored_at > resumed.ts:
             resumed.stored_hw, before.stored_hw = before.stored_hw, None
             resumed.stored_by, before.stored_by = before.stored_by, None
-            resumed.stored_at, before.stored_at = before.stored_at, 0
+            resumed.stored_at, before.stored_at, before.stored_on = before.stored_at, 0, None
             resumed.stored_behind_gap, resumed.stored_in_epoch = True, before.stored_in_epoch
 
     def announce(self, epoch: int, broker_id: int, ts: int, due: int) -> Term:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition import decisions
 from pipelines.replication.partition.commitment import by_controller, provisional
+from pipelines.replication.partition.contradictions import contradicted_entries
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.loss import Verdict, judge
 from pipelines.replication.partition.printed_ends import count_printed_hw, judge_printed_hw
@@ -339,6 +340,7 @@ class TopicHistory(TopicState):
             self._printed_hw(event)
             return
         self.judge_again_at = self.decision_time()
+        self.isr.contradictions += contradicted_entries(event, self.terms)
         of_replica = [(d, e) for d, e in self.provisional if (e.event_type, e.broker_id) == ("sample", event.broker_id)]
         self.provisional = [waiting for waiting in self.provisional if waiting not in of_replica]
         for _, earlier in of_replica:
