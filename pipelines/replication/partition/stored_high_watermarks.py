@@ -167,6 +167,8 @@ def _followed_untold(
 ) -> list[Term]:
     """The terms of other leaders, of later epochs, in which the broker was in the cluster with that leader and told no
     start as its follower: nobody reads these lines of it, and the HW may be one of these terms."""
+    if not terms.terms:
+        return []
     told = (position.epoch, position.ts) if position else (-1, 0)
     epoch, found = max(told[0], key[0] if key else -1), []
     until = event.ts - (0 if behind_gap else lookup.grace_us)
