@@ -63,7 +63,10 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
             return seen
 
         with stoppable(stop):
-            return rounds(look, channels, how, stop, say)
+            failed = rounds(look, channels, how, stop, say)
+            if once:
+                groups.ask(clock.now())
+            return failed
 
 
 def dry_run(settings: Settings, echo: Say) -> None:

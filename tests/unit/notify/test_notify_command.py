@@ -63,6 +63,16 @@ def test_a_round_reaches_every_channel_and_a_second_one_repeats_no_message(lake,
         assert sorted(r.path for r in there.requests) == ["/api/v2/alerts", "/beat", *["/channel"] * messages]
 
 
+def test_a_single_round_asks_for_the_groups_of_a_loss_once_it_was_told(lake, there, tmp_path, monkeypatch):
+    """From cron no group was ever asked for: the round after the message was in another process."""
+    monkeypatch.setenv("HWMARK_WATCH__BOOTSTRAP", "localhost:1")
+    monkeypatch.setenv("HWMARK_WATCH__CLUSTER", "prod")
+    lost(lake)
+    config = settings(tmp_path, every="30s", per="incident", channels='{ oncall = { url = "env:CHANNEL" } }')
+    said = hwmark("notify", "--lake", lake, "--config", config, "--once").output
+    assert said.index("oncall: sent LOST prod") < said.index("consumer groups not asked for: ")
+
+
 def test_what_was_not_accepted_is_status_1_and_named(lake, there, tmp_path):
     there.answer = lambda request: 503 if request.path == "/channel" else 200
     lost(lake)
