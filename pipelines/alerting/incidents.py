@@ -21,7 +21,7 @@ from pipelines.alerting.incident_title import title
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import LABELLED, AlertState
 from pipelines.verdict import words
 from schemas import incidents as schema
 
@@ -179,6 +179,7 @@ class _Open:
     members: dict[tuple[str, datetime], AlertState] = field(default_factory=dict)
     alert_ids: dict[str, tuple[str, datetime]] = field(default_factory=dict)
     partitions: set[str] = field(default_factory=set)
+    vast: set[str] = field(default_factory=set)
     first_ts: datetime = _NEVER
     last_ts: datetime = _BEFORE
     severity: str = SEVERITIES[0]
@@ -210,6 +211,7 @@ class _Open:
         self.alert_ids[state.alert_id] = state.episode
         self.members[state.episode] = state
         self.partitions |= _partitions(state)
+        self.vast |= _vast(state)
         if not self.brokers or abs(state.first_ts - self.head.first_ts) <= JOINS:
             self.brokers |= brokers_of(state)
         self.first_ts, self.last_ts = min(self.first_ts, state.first_ts), max(self.last_ts, state.last_ts)
@@ -257,7 +259,7 @@ class _Open:
     def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
         each = list(self.members.values())
         remaining = [one for one in each if not one.withdrawn] or each
-        topics = {name.rpartition("-")[0] for name in self.partitions}
+        topics = _topics(self.partitions)
         lost = [size for one in remaining if one.rule == "loss" and (size := one.size[1]) is not None]
         row = Incident(
             self.incident_id, self.cluster, self.severity, state, self.head.rule,
@@ -292,19 +294,34 @@ def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
 
 def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
     """Return the incident that had the alert, or else shares a broker or partition, or else began about then."""
-    cluster, brokers, partitions = _cluster(state), brokers_of(state), _partitions(state)
+    cluster, brokers, partitions, vast = _cluster(state), brokers_of(state), _partitions(state), _vast(state)
     shares = near = None
     for one in opened:
         if one.cluster != cluster or not one.takes(state):
             continue
         if state.alert_id in one.alert_ids:
             return one
-        own, theirs = (brokers, one.brokers) if brokers and one.brokers else (partitions, one.partitions)
-        if shares is None and not own.isdisjoint(theirs):
+        by_broker = brokers and one.brokers
+        if shares is None and (brokers & one.brokers if by_broker else _share(partitions, vast, one)):
             shares = one
         if near is None and abs(state.first_ts - one.head.first_ts) <= JOINS:
             near = one
     return shares or near
+
+
+def _share(partitions: set[str], vast: set[str], one: _Open) -> bool:
+    """Whether an alert and an incident are about one partition, or may be, as a topic has more than are named."""
+    same = partitions & one.partitions or (one.vast and one.vast & _topics(partitions))
+    return bool(same or (vast and vast & _topics(one.partitions)))
+
+
+def _topics(partitions: Iterable[str]) -> set[str]:
+    return {name.rpartition("-")[0] for name in partitions}
+
+
+def _vast(state: AlertState) -> set[str]:
+    """The topics of an alert that names a part of its partitions only: it may be about any of theirs."""
+    return state.topics if (state.size[0] or 0) > LABELLED else set()
 
 
 def _partitions(state: AlertState) -> set[str]:

@@ -74,6 +74,11 @@ class AlertState:
         }
 
     @property
+    def topics(self) -> set[str]:
+        """The topics of its partitions, as far as it names them."""
+        return {one for label in ("topic", "topics") for one in _names(self.labels.get(label, ""))}
+
+    @property
     def present(self) -> set[str]:
         """The partitions or sources that it is about now, as far as it names them."""
         return self.names - _names(self.labels.get("over", ""))

@@ -89,6 +89,16 @@ def test_an_alert_without_a_broker_joins_by_its_partition():
     assert len(of(OFFLINE, state("loss", 4_000, partitions="clicks-0"))) == 2
 
 
+def test_a_loss_joins_an_outage_that_names_a_hundred_of_its_partitions_at_most():
+    """Of 500 partitions offline an alert names 100: a loss of one of the others was another incident."""
+    named = f"{', '.join(f'orders-{n}' for n in range(100))} and 400 more"
+    outage = state("offline", 0, "2", named, count="500", topic="", topics="audit, orders")
+    for lost in ("orders-444", "audit-3"):
+        assert len(of(outage, state("loss", 4_000, partitions=lost))) == 1
+    assert len(of(outage, state("loss", 4_000, partitions="clicks-444"))) == 2
+    assert of(outage)[0][-1].partitions[-1] == "orders-99"
+
+
 def test_a_broker_that_joins_an_incident_without_one_gives_it_its_name():
     """A loss is told first: what the broker's death does to other partitions was another incident."""
     (one,) = of(LOST, state("under_min_isr", 200, "2", "orders-0"), state("offline", 400, "2", "audit-0"))
