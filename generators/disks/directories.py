@@ -133,6 +133,7 @@ def find_log_directories(paths: Sequence[Path]) -> list[LogDirectory]:
                 "meta.properties, and folders such as orders-0)"
             )
         found += below
+    found = list({os.stat(one.path)[1:3]: one for one in found}.values())  # a folder, and one in it: each once
     return sorted(found, key=lambda one: (one.broker_id is None, one.broker_id, str(one.path)))
 
 

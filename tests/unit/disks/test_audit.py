@@ -186,6 +186,14 @@ def test_an_offset_in_a_later_segment_or_compacted_away_is_looked_up_from_the_ne
     assert look_up(at, 6).words(6) == f"offset 6: {5:020d}.log, {words}"
 
 
+def test_a_directory_that_is_named_twice_is_no_second_replica(tmp_path):
+    """It had "all of them", so that nobody was told to copy the last one before a start."""
+    data = recorded(tmp_path) / "data"
+    told = json.loads(hwmark(data, data / "broker-1", tmp_path / "data", "--format", "json").stdout)
+    assert told == json.loads(hwmark(data, "--format", "json").stdout)
+    assert any("no other replica given has all of them" in f["summary"] for f in told["partitions"][0]["findings"])
+
+
 def test_a_folder_without_logs_is_wrong_usage(tmp_path):
     assert hwmark(tmp_path).exit_code == 2
     assert hwmark(tmp_path / "none").exit_code == 2
