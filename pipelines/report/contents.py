@@ -11,7 +11,7 @@ from pipelines.alerting.lookup import incident_or_alert
 from pipelines.charts.partition import partition_chart
 from pipelines.charts.svg import svg
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, select_rows
+from pipelines.lake.queries import VIEWS, Filter, Row, View, select_rows
 from pipelines.report.evidence import Fall, falls
 from pipelines.timeline.happenings import Timeline, timeline
 from pipelines.timeline.partition import partition_past
@@ -22,12 +22,14 @@ from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.losses import NOT_EXCLUDED, unjudged
 from pipelines.verdict.since import Since
 from pipelines.verdict.words import clock, count
-from schemas import isr_changes, quality_results
+from schemas import audits, isr_changes, quality_results
 
 MARGIN = timedelta(minutes=2)
 """Around an alert; of a long one a tenth of its length."""
 LINES, PARTITIONS, PLOTS = 200, 40, 4
 """At most so many lines of a timeline of each kind, partitions in trouble, and plots."""
+
+_AUDITS = View(audits.TABLE, "audited_at", "")
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class Report:
     more_partitions: int
     not_judged: Sequence[str]
     checks: Sequence[Row]
+    disks: Sequence[Row]
     commands: Sequence[str]
 
     @property
@@ -108,6 +111,7 @@ def report(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Report:
         more_partitions=matching - len(partitions),
         not_judged=list(_not_judged(seen)),
         checks=_failed_checks(lake),
+        disks=_audit_findings(lake, asked.wanted),
         commands=list(_commands(lake, asked, found)),
     )
 
@@ -163,6 +167,14 @@ def _failed_checks(lake: Lake) -> list[Row]:
     """The expectations that failed in the last run of `hwmark check`."""
     failed = "run_ts = (SELECT max(run_ts) FROM t) AND NOT success"
     return select_rows(lake, quality_results.TABLE, f"SELECT * FROM t WHERE {failed} ORDER BY suite, expectation")
+
+
+def _audit_findings(lake: Lake, wanted: Filter) -> list[Row]:
+    """What the last audit of disks of each cluster found critical, or could not tell."""
+    found = f"SELECT * FROM t WHERE {Filter(wanted.cluster, wanted.topic, wanted.partition).where(_AUDITS)}"
+    last = f"SELECT *, max(audited_at) OVER (PARTITION BY cluster) AS last FROM ({found})"
+    sql = f"SELECT * FROM ({last}) WHERE audited_at = last AND severity <> 'info'"
+    return select_rows(lake, audits.TABLE, f"{sql} ORDER BY cluster, severity, topic, partition LIMIT {PARTITIONS}")
 
 
 def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:

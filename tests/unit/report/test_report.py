@@ -155,6 +155,19 @@ def test_a_start_that_could_not_be_judged_is_said(lake, tmp_path):
     assert "prod: loss not excluded: broker 2 began leading after broker 1" in words_of(report(lake, tmp_path))
 
 
+def test_what_the_last_audit_of_disks_found_is_said(lake, tmp_path):
+    incident(lake)
+    found = {"audit_id": "a", "audited_at": at(50), "topic": "clicks", "broker_id": 1, "kind": "cut"}
+    critical = found | {"severity": "critical", "detail": "following broker 2 it cuts 120..299"}
+    write(lake, "audits", critical, found | {"severity": "info", "detail": "not stopped cleanly"})
+    page = words_of(report(lake, tmp_path))
+    assert "Disks of prod, audited" in page
+    assert "critical: broker 1, clicks-0: following broker 2 it cuts 120..299" in page
+    assert "not stopped cleanly" not in page
+    write(lake, "audits", found | {"audited_at": at(60), "severity": "info", "detail": "not stopped cleanly"})
+    assert "it cuts 120..299" not in words_of(report(lake, tmp_path)), "a later audit found no such thing"
+
+
 def test_after_the_end_of_a_period_nothing_is_listed(lake, tmp_path):
     incident(lake)
     page = words_of(report(lake, tmp_path, "--since", at(0).isoformat(), "--until", at(20).isoformat()))
