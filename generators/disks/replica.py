@@ -18,7 +18,7 @@ from generators.disks.keys import CRC32_TABLE, count_keys, count_plain_keys
 from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage, rising
 from generators.disks.producers import Producers
 from generators.disks.records import Damaged, payload_of
-from generators.disks.segments import Segment, WalkEnd, blocks, segments
+from generators.disks.segments import Segment, WalkEnd, blocks, log_end, segments
 from generators.disks.sparse_index import SparseIndex
 
 KEPT = np.dtype([("base", "i8"), ("last", "i8"), ("epoch", "i4"), ("crc", "u4"), ("cleaned", "?")])
@@ -127,9 +127,11 @@ def read_replica(
     `explained_to` are what other directories show of the cleaner.
     """
     log = ReplicaLog(directory, source, live, partitions, compacted=compacted or source.place[0] in COMPACTED)
-    log.explained_to = log.producers.floor = max(explained_to, log.cleaned_to or 0)
+    log.explained_to = max(explained_to, log.cleaned_to or 0)
     kept: list[Array] = []
     try:
+        told = directory.offset(LOG_STARTS, source.place) or 0
+        log.producers.floor = max(log.explained_to, told if told and told <= (log_end(source.path) or 0) else 0)
         files = [segment for segment in segments(source.path) if not segment.deleted]
         log.start = log.end = files[0].base if files else 0
         for k, segment in enumerate(files):

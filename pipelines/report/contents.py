@@ -170,7 +170,7 @@ def _failed_checks(lake: Lake) -> list[Row]:
 
 
 def _audit_findings(lake: Lake, wanted: Filter) -> list[Row]:
-    """What the last audit of disks of each cluster found critical, or could not tell."""
+    """The findings of the last audit of disks of each cluster that are critical, or could not be told."""
     found = f"SELECT * FROM t WHERE {Filter(wanted.cluster, wanted.topic, wanted.partition).where(_AUDITS)}"
     last = f"SELECT *, max(audited_at) OVER (PARTITION BY cluster) AS last FROM ({found})"
     sql = f"SELECT * FROM ({last}) WHERE audited_at = last AND severity <> 'info'"

@@ -129,9 +129,9 @@ def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
 
 def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
     """The findings of the last audit of disks that is about these partitions or brokers."""
-    found = f"SELECT * FROM t WHERE cluster = {text(cluster)} AND {where} AND severity <> 'info'"
-    last = f"SELECT max(audited_at) FROM ({found})"
-    return rows(reader, audits.TABLE, f"{found} AND audited_at = ({last}) ORDER BY severity, topic, partition LIMIT 30")
+    found = f"SELECT * FROM t WHERE cluster = {text(cluster)} AND {where}"
+    last = f"severity <> 'info' AND audited_at = (SELECT max(audited_at) FROM ({found}))"
+    return rows(reader, audits.TABLE, f"{found} AND {last} ORDER BY severity, topic, partition LIMIT 30")
 
 
 WORST_FIRST = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"

@@ -490,6 +490,14 @@ def test_below_the_cleaner_sequences_say_nothing(tmp_path):
     assert findings_of(tmp_path) == []
 
 
+def test_below_the_start_of_the_log_sequences_say_nothing(tmp_path):
+    """proofs.md 5.8: up to 2.4 a producer whose records were deleted begins at 0 again, in the same epoch."""
+    partition(directory(tmp_path, 1, start=3), sequence(0, 1, 2, 0, 1), [(0, 0)])
+    assert findings_of(tmp_path) == []
+    offsets(tmp_path / "broker-1", "log-start-offset-checkpoint", t=1000)
+    assert kinds(findings_of(tmp_path)) == ["duplicate", "duplicate"], "the start of a deleted topic of that name"
+
+
 def old_message(offset, value=b"v", magic=1, attributes=0):
     """A message of before 0.11 (v0: without a timestamp)."""
     rest = struct.pack(">bb", magic, attributes) + (struct.pack(">q", TS) if magic else b"")
