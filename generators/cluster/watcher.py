@@ -229,11 +229,11 @@ class Watcher:
         return self.observer.partitions.topics.names if broker == self.metadata.broker else ()
 
     def _collect(self) -> bool:
+        """Take what has come; whether all of that was whole."""
         complete = True
         for broker, asked in list(self._asked.items()):
             outcome = _outcome(asked, gone=self.links.by_broker.get(broker) is not asked.link)
             if outcome is None:
-                complete = False
                 continue
             del self._asked[broker]
             complete &= self._take(broker, asked, outcome)

@@ -501,6 +501,13 @@ def test_a_replica_that_a_reassignment_adds_is_no_member_of_the_assignment_until
         assert set(map(str, watcher.rows("replicas", event_type="isr", topic="orders", partition=0))) == {"[1, 2, 3]"}
 
 
+def test_a_round_whose_brokers_answer_one_after_the_other_is_complete(cluster, tmp_path):
+    cluster.brokers[2].delay_s = 0.2  # of each of its requests
+    with watching(cluster, tmp_path, interval_s=2.0) as watcher:
+        watcher.rounds(2, 2)
+    assert (watcher.summary.incomplete, watcher.rows("ts", event_type="lost")) == (0, [])
+
+
 def test_without_the_right_to_ask_what_is_reassigned_all_replicas_count(cluster, tmp_path):
     cluster.describe_cluster = False
     cluster.topic("audit", [1, 2]).partitions[0].reassign(3)
