@@ -55,7 +55,6 @@ def dashboard(
 
 def app(settings: Settings) -> FastAPI:
     """The application as the settings have it. Raises UsageError where an address needs a token."""
-    from pipelines.alerting.owners import Owner
     from pipelines.commands import jobs
     from pipelines.metrics.routes import router
     from pipelines.web.app import create_app
@@ -71,8 +70,7 @@ def app(settings: Settings) -> FastAPI:
             f"[dashboard] token names, to a token of {LEAST} characters or more"
         )
     place = settings.tables
-    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
-    reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh, owners)
+    reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh, jobs.owners(settings))
     metrics = router(jobs.exporter(settings, clock.now))
     hosts = LOOPBACK if local else ()
     return create_app(reader, hosts=hosts, token=guard, routers=[metrics], ask_cluster=_ask_cluster(settings, guard))

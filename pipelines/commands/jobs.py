@@ -12,6 +12,7 @@ from pipelines.setup import jars_dir
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pipelines.alerting.owners import Owners
     from pipelines.alerting.state import AlertState
     from pipelines.lake.roles import Held
     from pipelines.metrics.exporter import Exporter
@@ -104,6 +105,13 @@ def exporter(settings: Settings, now: Callable[[], datetime]) -> Exporter:
         now,
         settings.metrics.worst_partitions,
     )
+
+
+def owners(settings: Settings) -> Owners:
+    """Owners of topics by their patterns, as the settings have them."""
+    from pipelines.alerting.owners import Owner
+
+    return {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
 
 
 def limits(settings: Settings, since: Since = DAY) -> Limits:

@@ -78,14 +78,12 @@ def _asked(lake: lakes.Lake, alert: str | None, wanted: Filter, since: Since, un
 
 def _incident(settings: Settings, place: lakes.Lake, alert: Row) -> tuple[Any, Any]:
     """The answer that the page gives on an incident or alert, and the question."""
-    from pipelines.alerting.owners import Owner
     from pipelines.commands import jobs
     from pipelines.web.answers.incident import incident_view
     from pipelines.web.asked import Asked
     from pipelines.web.snapshot import Reader
 
-    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
-    reader = Reader(place, jobs.limits(settings), clock.now, float("inf"), owners)
+    reader = Reader(place, jobs.limits(settings), clock.now, float("inf"), jobs.owners(settings))
     asked = Asked(incident_id=alert.get("incident_id"), alert_id=alert["alert_id"])
     return incident_view(reader, asked), asked
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from pipelines.alerting.owners import Owner
 from pipelines.commands import clock, jobs
 from pipelines.commands.notify.groups import Groups
 from pipelines.commands.notify.transports import Transports
@@ -98,10 +97,9 @@ def test(settings: Settings, echo: Say) -> list[str]:
 
 
 def _look(settings: Settings, now: datetime, *, write: bool = True) -> looking.Round:
-    owners = {pattern: Owner(one.team, one.contact) for pattern, one in settings.owners.items()}
     return looking.look(
         settings.tables, jobs.limits(settings), settings.alerts.rules_file, settings.run.interval, now,
-        per=INCIDENT if settings.notify.per == INCIDENT else None, owners=owners, write=write,
+        per=INCIDENT if settings.notify.per == INCIDENT else None, owners=jobs.owners(settings), write=write,
     )  # fmt: skip
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from pipelines.alerting.owners import Owners
 from pipelines.commands.show import brokers, happened, loss, tables
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, newest, presents, rows, tally
@@ -47,6 +48,7 @@ class Question:
     format: str = "table"
     loss_id: str | None = None
     broker: int | None = None
+    owners: Owners = field(default_factory=dict)
 
 
 def show(lake: Lake, asked: Question, now: datetime) -> str:
@@ -97,7 +99,7 @@ def _view(seen: Survey, asked: Question) -> Iterator[str]:
         return happened.table(seen.lake, seen.wanted, asked.limit, asked.broker)
     if asked.view == "loss":
         refuse_unwritten(seen.lake, VIEWS["serious"])
-        return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id, asked.limit))
+        return map(printable, loss.lines(seen.lake, seen.wanted, asked.loss_id, asked.limit, asked.owners))
     if asked.view in brokers.COLUMNS:
         return brokers.table(seen.lake, asked.view, asked.wanted, asked.limit)
     return iter(()) if asked.view == "verdict" else _table(seen.lake, asked)

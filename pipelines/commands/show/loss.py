@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pipelines.alerting.owners import Owners, owners_of
 from pipelines.commands.show import tables
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, Row
@@ -14,7 +15,7 @@ COLUMNS = ("cluster", "topic", "partition", "regression_id", "step", "ts", "text
 """A step as data."""
 
 
-def lines(lake: Lake, wanted: Filter, loss_id: str | None, limit: int) -> Iterator[str]:
+def lines(lake: Lake, wanted: Filter, loss_id: str | None, limit: int, owners: Owners) -> Iterator[str]:
     """The chain of the loss that is asked for, a step a line, what was lost with it, and how many others there are."""
     found = incident(lake, wanted, loss_id)
     if found is None:
@@ -23,9 +24,13 @@ def lines(lake: Lake, wanted: Filter, loss_id: str | None, limit: int) -> Iterat
     yield f"{found.place}, loss {found.loss['regression_id']}:"
     for step in found.steps:
         yield f"  {step.when:23}  {step.name}: {step.text}"
+    if owner := _owner(found.loss, owners):
+        yield f"  owner: {owner}"
     if found.lost_together:
         yield found.lost_together
-        yield from tables.as_table([_range(one) for one in found.together[:limit]], RANGE).splitlines()
+        columns = (*RANGE, "owner") if owners else RANGE
+        shown = [_range(one) | {"owner": _owner(one.loss, owners)} for one in found.together[:limit]]
+        yield from tables.as_table(shown, columns).splitlines()
         if (left := len(found.together) - limit) > 0:
             yield f"({left} more; --limit {len(found.together)} shows all)"
     if found.others:
@@ -34,6 +39,11 @@ def lines(lake: Lake, wanted: Filter, loss_id: str | None, limit: int) -> Iterat
 
 
 RANGE = ("ts", "topic_partition", "lost", "offsets", "committed_from", "committed_to", "id")
+
+
+def _owner(loss: Row, owners: Owners) -> str:
+    """The owner of the topic of a loss, empty where nobody is named."""
+    return ", ".join(map(str, owners_of([loss["topic"]], owners)))
 
 
 def _range(one: LostRange) -> Row:

@@ -97,7 +97,8 @@ def show(
     settings = settings_of_existing_lake(config, lake={"path": lake}, watch={"bootstrap": bootstrap})
     limits = jobs.limits(settings, jobs.DAY if since is None else asked)
     wanted = Filter(cluster, topic, partition)
-    question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id, broker)
+    owners = jobs.owners(settings)
+    question = command.Question(what.value, wanted, limits, asked, limit, format.value, loss_id, broker, owners)
     place = settings.tables
 
     def answer(place: Place) -> None:

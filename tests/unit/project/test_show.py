@@ -154,6 +154,17 @@ def rows_of(lake, since=None):
     return [(row["state"], row["summary"]) for row in rows(Lake(lake), "alerts", Filter(since=since), 10)[0]]
 
 
+def test_a_loss_and_each_of_its_ranges_name_the_owner(lake, tmp_path):
+    write(lake, "hw_regressions", loss(), loss(topic="orders", regression_id="r2"))
+    (tmp_path / "hwmark.toml").write_text('[owners]\n"cl*" = { team = "data", contact = "#data" }\n')
+    shown = show(lake, "loss", "--config", str(tmp_path / "hwmark.toml"))[1].splitlines()
+    assert "  owner: data (#data)" in shown
+    ranges = [line for line in shown if "120..299  180" in line]
+    assert [line.rstrip().endswith("data (#data)") for line in ranges] == ["clicks-0" in line for line in ranges]
+    assert len(ranges) == 2
+    assert not any("owner" in line for line in show(lake, "loss")[1].splitlines())
+
+
 def test_harmless_findings_do_not_hide_a_loss(lake):
     harmless = [
         loss(regression_id=f"i{n}", severity="info", ts=at(100 + n), **{"class": "follower_hw_lowered"})
