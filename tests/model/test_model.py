@@ -118,6 +118,12 @@ def test_a_broker_of_which_no_start_as_a_follower_is_told_may_have_what_leaders_
     assert list(found(DRAWN[3], [tuple(map(int, numbers))], [view], taken=True, of="no broker follower row")) == []
 
 
+def test_hws_of_a_leader_that_resumed_an_epoch_when_it_was_over_are_of_no_term_before_a_later_epoch():
+    """Nobody tells that a snapshot was restored: no controller is read, and no line of a follower."""
+    numbers, view = tuple(map(int, "10220103310302010011011001131131130")), View(3, "none")
+    assert list(found(DRAWN[3], [numbers], [view], taken=True, of="no broker follower row")) == []
+
+
 @pytest.mark.parametrize("kept", KEPT, ids=lambda kept: kept.name)
 def test_what_was_found_before(kept: Kept):
     assert list(found(kept.scope, [kept.numbers], [kept.view])) == []

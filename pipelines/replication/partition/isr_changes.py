@@ -105,9 +105,11 @@ class IsrHistory(Persisted):
         )
 
     def had_ended(self, leader_epoch: int, ts: int) -> bool:
-        """Whether the controller recorded, before `ts`, a later leader epoch that is known to be committed."""
+        """Whether a later leader epoch that is known to be committed was recorded by the controller before `ts`, or
+        told by its leader so long before that clocks cannot differ as much."""
         later = [c for c in self.commits if c.leader_epoch is not None and c.leader_epoch > leader_epoch]
-        return any(c.witness != CONTROLLER_ONLY and 0 < (c.controller_ts or 0) < ts for c in later)
+        told = ((c.controller_ts or ts, (c.leader_ts or ts) + CLOCK_DIFFERENCE_US, c.witness) for c in later)
+        return any(witness != CONTROLLER_ONLY and min(by_controller, own) < ts for by_controller, own, witness in told)
 
     @property
     def members(self) -> set[int]:

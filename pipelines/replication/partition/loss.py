@@ -94,7 +94,9 @@ def judge(
         summary = term.summary_as_of(as_of, lookup)
         after = _mark_after(term, mark, least.offset, summary, told_to_its_end)
         doubtful = term.stored_behind_gap or term.stored_in_epoch is not None
-        if doubtful or certain != mark:
+        if term.had_ended:
+            pass  # what is told of it may be later than the terms of later epochs
+        elif doubtful or certain != mark:
             certain = _mark_after(term, certain, least.offset, summary, told_to_its_end, doubted=doubtful)
         else:
             certain = after
@@ -109,6 +111,7 @@ def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMar
     if least.offset is not None and mark.offset is not None and least.offset < mark.offset:
         missing = [*_missing(term, previous), *_misread(previous), *_behind_gap(mark)]
         missing += _unreported_epoch(mark, term)
+        missing += _resumed_when_over([t for t in terms.terms if t.epoch == mark.epoch != term.epoch])
         stored_by = mark.by.removeprefix(STORED_BY)
         reporters = {term.broker_id} | ({previous.broker_id} if previous else set())
         reporters |= {int(stored_by)} if stored_by.isdecimal() else set()
@@ -166,9 +169,14 @@ def _missing(term: Term, previous: Term | None) -> list[str]:
         "start offset": term.start_offset is not None,
         "topic id": term.topic_id == before and (term.topic_id is not None or goes_on),
         f"telemetry of broker {term.broker_id} without a gap": not term.gap_at_start,
-        f"whether broker {term.broker_id} began before leader epoch {term.epoch} was over": not term.had_ended,
     }
-    return [name for name, known in wanted.items() if not known]
+    return [name for name, known in wanted.items() if not known] + _resumed_when_over([term])
+
+
+def _resumed_when_over(terms: list[Term]) -> list[str]:
+    """Missing evidence if a leader resumed its epoch when it was over: others may have what it lacks, and its HWs may
+    be later ones than those of the epochs after it."""
+    return [f"whether broker {t.broker_id} began before leader epoch {t.epoch} was over" for t in terms if t.had_ended]
 
 
 def _misread(previous: Term | None) -> list[str]:

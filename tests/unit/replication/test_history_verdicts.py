@@ -285,6 +285,24 @@ def test_a_leader_that_recovered_its_logs_resumes_as_of_the_metadata_of_before_t
     assert ("committed_loss" in [r["class"] for r in rows if r["severity"] == "warning"]) == (leo < 300)
 
 
+def test_hws_of_a_leader_that_resumed_an_epoch_when_it_was_over_are_not_known_to_be_of_before_the_next():
+    """No controller is read, and no line of a follower: a snapshot may be restored after epoch 1 lost nothing."""
+    led = {(1, 0): summary(100, fetchers=frozenset({2})), (2, 20_000): summary(100), (1, 60_000): summary(130)}
+    events = [
+        *log("b1", leader(0, 1, 0, 0, 0, (1, 2))),
+        *log("b2", leader(20_000, 2, 1, 100, 100, (1, 2))),
+        *log("b1", leader(60_000, 1, 0, 100, 100, (1, 2), partition_epoch=0)),
+    ]
+    lookup = FakeLookup(led, {1: [], 2: []}, {1: [59_000], 2: [59_000]})
+    rows = [row for row in regressions(events, lookup) if row["class"] == "committed_loss"]
+    assert [(brief(row), json.loads(row["evidence"])["missing"]) for row in rows] == [
+        (
+            ("committed_loss", "warning", "unproven", 100, 130),
+            ["whether broker 1 began before leader epoch 0 was over"],
+        )
+    ]
+
+
 def test_a_broker_may_have_replicated_in_a_term_whose_leaders_clock_is_ahead_of_the_controllers():
     """3 led from 98 s on, by its clock 107 s, and 1, whose log of then is gone, stored its HW; it was fenced at 105 s.
     No controller at INFO tells of that election."""
