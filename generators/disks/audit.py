@@ -20,6 +20,12 @@ class PartitionAudit:
     logs: list[ReplicaLog]
     findings: list[Finding]
 
+    def without_batches(self) -> PartitionAudit:
+        """The same, once all is compared: a million batches take 25 MB."""
+        for log in self.logs:
+            log.keys = log.keys[:0].copy()
+        return self
+
 
 @dataclass
 class Totals:

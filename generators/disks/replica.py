@@ -133,7 +133,9 @@ def read_replica(
         told = directory.offset(LOG_STARTS, source.place) or 0
         log.producers.floor = max(log.explained_to, told if told and told <= (log_end(source.path) or 0) else 0)
         files = [segment for segment in segments(source.path) if not segment.deleted]
-        log.start = log.end = files[0].base if files else 0
+        if not files:
+            raise Unreadable(source.path, "it has no segment, which Kafka makes with the directory")
+        log.start = log.end = files[0].base
         for k, segment in enumerate(files):
             _read_segment(log, segment, kept, on_bytes, newest=k == len(files) - 1)
     except (Unreadable, OSError) as error:

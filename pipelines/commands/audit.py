@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from generators.disks.replica import ReplicaLog
     from pipelines.lake.lake import Lake as LakeTables
 
+SHOWN = 1000
+"""Partitions that are printed at most: of a million damaged ones each took kilobytes."""
 FINDING_COLUMNS = ("topic", "partition", "broker", "severity", "kind", "from", "to", "summary")
 
 
@@ -56,7 +58,7 @@ def audit(
       hwmark audit /var/lib/kafka --live --format json
       hwmark audit copies/ --cluster prod --lake lake
     """
-    from generators.disks.audit import Totals, directory_findings, partition_audits
+    from generators.disks.audit import PartitionAudit, Totals, directory_findings, partition_audits
     from generators.disks.directories import find_log_directories
     from generators.disks.findings import Severity
     from generators.disks.lake_losses import differences
@@ -67,7 +69,7 @@ def audit(
     if partition is not None and topic is None:
         raise UsageError(f"--partition {partition} of which topic? Name it with --topic")
     place = None if lake is None else _lake(lake, cluster, config)
-    began, totals, shown, rows = time.monotonic(), Totals(), [], []
+    began, totals, shown, rows, left_out = time.monotonic(), Totals(), list[PartitionAudit](), [], 0
     directories = find_log_directories(paths)
     general = directory_findings(directories)
     losses = {} if place is None else _losses(place, str(cluster))
@@ -79,7 +81,8 @@ def audit(
             totals.count(one)
             rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
-                shown.append(one)
+                shown += [one.without_batches()] if len(shown) < SHOWN else []
+                left_out += len(shown) == SHOWN and shown[-1].place != one.place
     if not totals.partitions and (topic is not None or not general):
         named = "a partition" if topic is None else topic if partition is None else f"{topic}-{partition}"
         raise UsageError(f"no log of {named} below {', '.join(map(str, paths))}: check the name, and the directories")
@@ -89,8 +92,10 @@ def audit(
     status = _status(totals)
     if place is not None:
         _keep(place, str(cluster), [*general, *rows])
-    printed = _json(totals, shown, general, status) if format is TableOrJson.json else _text(head, shown, findings)
-    echo(printed)
+    as_json = format is TableOrJson.json
+    echo(_json(totals, shown, general, status, left_out) if as_json else _text(head, shown, findings))
+    if left_out and not as_json:
+        echo(f"{left_out:,} more partitions: name --topic, or keep all findings with --cluster and --lake")
     for log in (log for one in shown for log in one.logs if offset is not None and format is TableOrJson.table):
         way = look_up(log.source.path, offset or 0)
         echo(
@@ -150,7 +155,9 @@ def _text(head: str, shown: Sequence[PartitionAudit], findings: Sequence[Finding
     return "\n".join(lines)
 
 
-def _json(totals: Totals, shown: Sequence[PartitionAudit], general: Sequence[Finding], status: int) -> str:
+def _json(
+    totals: Totals, shown: Sequence[PartitionAudit], general: Sequence[Finding], status: int, left_out: int
+) -> str:  # fmt: skip
     partitions = [
         {
             "topic": one.place[0],
@@ -160,7 +167,7 @@ def _json(totals: Totals, shown: Sequence[PartitionAudit], general: Sequence[Fin
         }
         for one in shown
     ]
-    found = {"findings": [finding_row(finding) for finding in general], "partitions": partitions}
+    found = {"findings": [finding_row(finding) for finding in general], "partitions": partitions, "left_out": left_out}
     return json.dumps({"status": status, "totals": totals.data(), **found})
 
 

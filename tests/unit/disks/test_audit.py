@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from typer.testing import CliRunner
 
+from generators.disks.audit import partition_audits
 from generators.disks.directories import find_log_directories
 from generators.disks.keys import words
 from generators.disks.segments import log_end, look_up
@@ -236,6 +237,29 @@ def test_a_log_that_cannot_be_read_to_its_end_is_not_known_and_neither_damaged_n
     (at / f"{3:020d}.log").symlink_to(at / "nowhere")
     assert kinds(findings_of(tmp_path)) == ["index", "unreadable"]
     assert hwmark(tmp_path).exit_code == 4
+
+
+def test_of_many_damaged_partitions_the_first_are_shown_without_their_batches(tmp_path, monkeypatch):
+    one = directory(tmp_path, 1)
+    for k in range(5):
+        partition(one, [batch(0), batch(9)], [(0, 0)], name=f"t-{k}")
+    monkeypatch.setattr("pipelines.commands.audit.SHOWN", 2)
+    done = hwmark(tmp_path)
+    assert (done.exit_code, done.stdout.count("gap")) == (3, 2)
+    assert "3 more partitions: name --topic, or keep all findings with --cluster and --lake" in done.stdout
+    told = json.loads(hwmark(tmp_path, "--format", "json").stdout)
+    assert (len(told["partitions"]), told["left_out"], told["totals"]["critical"]) == (2, 3, 5)
+    (audited, *_) = partition_audits(find_log_directories([tmp_path]))
+    assert len(audited.without_batches().logs[0].keys) == 0
+
+
+def test_a_replica_without_a_segment_is_not_called_sound(tmp_path):
+    """Kafka makes one with the directory: they were deleted, or the disk was restored without them."""
+    partition(directory(tmp_path, 1), run_of(3), [(0, 0)])
+    (directory(tmp_path, 2) / "t-0").mkdir()
+    assert [(one.broker_id, one.kind, one.severity.value) for one in findings_of(tmp_path)] == [
+        (2, "unreadable", "unknown")
+    ]
 
 
 def test_a_partition_that_cannot_be_listed_costs_no_other_its_audit(tmp_path, monkeypatch):
