@@ -1,4 +1,4 @@
-"""One node of a real Kafka that asks for names and rights: SASL SCRAM, and KRaft's own authorizer."""
+"""One node of a real Kafka that asks for names and rights: SCRAM, mutual TLS, OAUTHBEARER, KRaft's own authorizer."""
 
 from __future__ import annotations
 
@@ -20,10 +20,12 @@ from pipelines.local_kafka.cluster import CLUSTER_ID, JVM, UP_WITHIN_S, free_por
 from pipelines.local_kafka.jars import jars
 from pipelines.local_kafka.processes import end, start, wait_until
 from pipelines.local_kafka.versions import Version
+from tests.cluster.certificates import self_signed
 
 MECHANISM = "SCRAM-SHA-256"
 ADMIN = "admin"
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 Right = tuple[ResourceType, str, AclOperation]
 """What a user may do to a resource."""
 
@@ -38,7 +40,11 @@ class SecuredBroker:
 
     def __init__(self, folder: Path, kafka: Version, users: Sequence[str], settings: Mapping[str, object]) -> None:
         """`users`: all but the administrator, who may do everything. Raises NoJars."""
-        self.kafka, self.folder, (self.port, self._controller_port) = kafka, folder, free_ports(2)
+        self.kafka, self.folder = kafka, folder
+        self.port, self._controller_port, self.mutual_port, self.oauth_port = free_ports(4)
+        self.certificate, self.key = self_signed(folder)  # type: ignore[no-untyped-call]
+        self._pem = folder / "both.pem"
+        self._pem.write_text(Path(self.key).read_text() + Path(self.certificate).read_text())
         self._logs = folder / "logs"
         self._logs.mkdir(parents=True)
         self._properties = folder / "server.properties"
@@ -99,10 +105,9 @@ class SecuredBroker:
             return False
 
     def _settings(self) -> dict[str, object]:
-        listener, controller = (
-            f"SASL_PLAINTEXT://127.0.0.1:{self.port}",
-            f"CONTROLLER://127.0.0.1:{self._controller_port}",
-        )
+        ports = {"SASL_PLAINTEXT": self.port, "MUTUAL": self.mutual_port, "OAUTH": self.oauth_port}
+        listener = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+        controller = f"CONTROLLER://127.0.0.1:{self._controller_port}"
         login = f'{MODULE} required username="{ADMIN}" password="{password(ADMIN)}";'
         return {
             "process.roles": "broker,controller",
@@ -111,13 +116,22 @@ class SecuredBroker:
             "advertised.listeners": listener,
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "SASL_PLAINTEXT",
-            "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": (
+                "SASL_PLAINTEXT:SASL_PLAINTEXT,MUTUAL:SSL,OAUTH:SASL_SSL,CONTROLLER:PLAINTEXT"
+            ),
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.oauth.oauthbearer.sasl.jaas.config": f"{OAUTH_MODULE} required;",
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": self._pem,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": self.certificate,
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
             "sasl.enabled.mechanisms": MECHANISM,
             "sasl.mechanism.inter.broker.protocol": MECHANISM,
             f"listener.name.sasl_plaintext.{MECHANISM.lower()}.sasl.jaas.config": login,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": f"User:{ADMIN};User:ANONYMOUS",
+            "super.users": f"User:{ADMIN};User:ANONYMOUS;User:CN=broker",
             "log.dirs": self.folder / "data",
             "offsets.topic.replication.factor": 1,
         }

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +17,8 @@ import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
 from generators.cluster.asking.decoded import TopicFilter
-from generators.cluster.asking.security import Security
+from generators.cluster.asking.problems import NotAnswering
+from generators.cluster.asking.security import OAUTH, Security
 from generators.cluster.watch import watch
 from generators.cluster.watcher import WatchOptions
 from pipelines.lake.bronze import read_events
@@ -33,6 +37,7 @@ RIGHTS = {
         (ResourceType.TOPIC, "*", DESCRIBE),
         (ResourceType.TOPIC, "*", SETTINGS),
         (ResourceType.BROKER, CLUSTER, SETTINGS),
+        (ResourceType.BROKER, CLUSTER, DESCRIBE),
     ],
     "offsets": [(ResourceType.TOPIC, "*", DESCRIBE)],
     "orders": [(ResourceType.TOPIC, "orders", DESCRIBE), (ResourceType.TOPIC, "orders", SETTINGS)],
@@ -67,8 +72,21 @@ def broker(kafka: Version, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         one.stop()
 
 
+def unsigned_token() -> str:
+    """Of the user `everything`, as a broker takes it that checks no signature."""
+    claims = {"sub": "everything", "iat": time.time() - 10, "exp": time.time() + 600}
+    parts = (json.dumps(part).encode() for part in ({"alg": "none"}, claims))
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts) + "."
+
+
 def watched(broker: SecuredBroker, lake: Path, user: str, *topics: str) -> Watched:
-    """Some rounds as this user."""
+    """Some rounds as this user, by SCRAM."""
+    security = Security("SASL_PLAINTEXT", MECHANISM, user, password(user))
+    return rounds_by(broker.port, security, lake, *topics)
+
+
+def rounds_by(port: int, security: Security, lake: Path, *topics: str) -> Watched:
+    """Some rounds at this listener."""
     stop, notes, rounds = threading.Event(), list[str](), list[str]()
 
     def count(line: str) -> None:
@@ -77,8 +95,7 @@ def watched(broker: SecuredBroker, lake: Path, user: str, *topics: str) -> Watch
             stop.set()
 
     options = WatchOptions(
-        (("127.0.0.1", broker.port),), cluster="secured", interval_s=0.5, topics=TopicFilter(topics),
-        security=Security("SASL_PLAINTEXT", MECHANISM, user, password(user)),
+        (("127.0.0.1", port),), cluster="secured", interval_s=0.5, topics=TopicFilter(topics), security=security
     )  # fmt: skip
     watch(options, str(lake), note=notes.append, status=count, stop=stop)
     return Watched(read_events(str(lake)).to_pylist(), notes)
@@ -90,6 +107,7 @@ def test_with_describe_and_describe_configs_everything_is_watched(broker: Secure
     assert found.seen("lag_max_ms", event_type="config", topic=None) >= {LAG_MS}
     assert found.seen("min_isr", event_type="config", topic="orders") == {MIN_ISR}
     assert not [note for note in found.notes if "may not be" in note or "refused" in note]
+    assert found.seen("detail", event_type="broker_state") == {"answers", "quorum: 1 voters, 1 caught up"}
     assert found.seen("event_type") >= {"sample", "isr", "progress"}
 
 
@@ -140,3 +158,24 @@ def test_a_wrong_password_is_one_clear_line(broker: SecuredBroker, tmp_path: Pat
     refused = "it refuses user 'everything': check sasl_username, the password and sasl_mechanism"
     assert refused in line or "it closes the connection: does it refuse user 'everything', " in line
     assert "guessed" not in line
+
+
+def test_mutual_tls_lets_in_whom_the_certificate_names(broker: SecuredBroker, tmp_path: Path) -> None:
+    security = Security("SSL", ca_file=broker.certificate, certificate_file=broker.certificate, key_file=broker.key)
+    found = rounds_by(broker.mutual_port, security, tmp_path / "lake")
+    assert found.seen("topic", event_type="sample") == {"orders", "payments"}
+
+
+def test_without_a_certificate_of_the_client_mutual_tls_is_one_clear_line(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    with pytest.raises(NotAnswering, match="a certificate of the client"):
+        rounds_by(broker.mutual_port, Security("SSL", ca_file=broker.certificate), tmp_path / "lake")
+
+
+def test_oauthbearer_over_tls_lets_in_whom_the_token_names(broker: SecuredBroker, tmp_path: Path) -> None:
+    token = f"{unsigned_token.__module__}:{unsigned_token.__name__}"
+    found = rounds_by(
+        broker.oauth_port, Security("SASL_SSL", OAUTH, ca_file=broker.certificate, token=token), tmp_path / "lake"
+    )
+    assert found.seen("topic", event_type="sample") == {"orders", "payments"}

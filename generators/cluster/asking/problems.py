@@ -52,7 +52,7 @@ def why(error: BaseException, security: Security) -> str:
     if "DNS" in text:
         return "its name cannot be resolved"
     if "Handshake failed" in text or "SSL" in text:
-        return _tls(text)
+        return _tls(text, security)
     if found := _NO_KAFKA.search(text):
         return _no_kafka(found[1], security)
     if isinstance(error, kafka.KafkaTimeoutError | kafka.RequestTimedOutError) or "timed out" in text.lower():
@@ -64,12 +64,14 @@ def why(error: BaseException, security: Security) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _tls(text: str) -> str:
+def _tls(text: str, security: Security) -> str:
     if "CERTIFICATE_VERIFY_FAILED" in text:
         reason = re.search(r"certificate verify failed: ([^(]+)", text)
         words = reason[1].strip() if reason else text
         return f"its certificate is not accepted: {words} (ssl_ca_file, ssl_check_hostname)"
-    if "certificate required" in text.lower() or "CERTIFICATE_REQUIRED" in text:
+    # Java's TLS 1.3 says "bad certificate" where none came.
+    none = "BAD_CERTIFICATE" in text and not security.certificate_file
+    if none or "certificate required" in text.lower() or "CERTIFICATE_REQUIRED" in text:
         return "it wants a certificate of the client: set ssl_certificate_file and ssl_key_file"
     if "ALERT" in text or "alert" in text:
         return f"it refuses this side's TLS: {text.removeprefix('Handshake failed: ')}"
