@@ -122,6 +122,9 @@ def untold(
 
 
 def _keep_groups(row: Incident, before: Incident) -> Incident:
+    """Return it with the groups of the state before, except who reads what was offline once something is lost."""
+    if before.lost_offsets is None and row.lost_offsets is not None:
+        return row
     return replace(row, groups=before.groups, groups_asked=before.groups_asked, readers=before.readers)
 
 

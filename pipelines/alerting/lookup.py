@@ -50,11 +50,12 @@ def untold_incidents(
 
 
 def keep_groups(
-    lake: Lake, cluster: str, places: Collection[tuple[str, int]], reads: Iterable[tuple[str, int, str]], now: datetime
-) -> list[str]:
+    lake: Lake, cluster: str, places: Collection[tuple[str, int]], reads: Iterable[tuple[str, int, str]], now: datetime,
+    *, lost: bool = True,
+) -> list[str]:  # fmt: skip
     """Write into the incidents that lost something of these partitions which groups read it; their ids.
 
-    `reads`: topic, partition and group.
+    `reads`: topic, partition and group. `lost` False: into those that lost nothing and had some of them offline.
 
     Raises RoleHeld while an evaluation goes on, and what writing raises.
     """
@@ -65,7 +66,13 @@ def keep_groups(
     with hold(lake.root, "alerts", lake.storage_options, wait_s=5):
         stored = read_incidents(lake)
         last = {row.incident_id: row for row in stored if row.cluster == cluster}
-        about = [row for row in last.values() if row.lost_offsets is not None and readers.keys() & {*row.partitions}]
+        offline = {row.incident_id for row in stored if row.offline}
+        about = [
+            row
+            for row in last.values()
+            if (row.lost_offsets is not None if lost else row.lost_offsets is None and row.incident_id in offline)
+            and readers.keys() & {*row.partitions}
+        ]
         at = max([now, *(row.written_at + timedelta(microseconds=1) for row in stored)])
         rows = [replace(row, groups=groups, groups_asked=now, readers=said, written_at=at) for row in about]
         if rows:

@@ -24,7 +24,7 @@ TRIED = timedelta(days=7)
 """For so long it is tried to tell that an incident ended: those of years would cost seconds at each round."""
 
 NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
-"""What is said of the consumer groups of a loss until somebody asks."""
+"""What is said of the consumer groups of a loss, or of what is offline, until somebody asks."""
 
 
 def incident_episodes(
@@ -98,10 +98,14 @@ def _is_lost(names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
 
 
 def groups_of(row: Incident) -> str:
-    """Name the consumer groups that read what an incident lost, and when the cluster was asked for them."""
+    """Name the consumer groups that read what an incident lost, or has or had offline, and when they were asked for.
+
+    Empty where it lost nothing, and nothing of it is offline.
+    """
     if row.groups_asked is None:
-        return NOT_ASKED
-    return f"{words.listed(row.groups or ()) or 'none'} read what is gone, asked at {words.clock(row.groups_asked)}"
+        return "" if row.lost_offsets is None and not row.offline else NOT_ASKED
+    what = "what is or was offline" if row.lost_offsets is None else "what is gone"
+    return f"{words.listed(row.groups or ()) or 'none'} read {what}, asked at {words.clock(row.groups_asked)}"
 
 
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
@@ -154,7 +158,7 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
         "partitions": words.listed(row.partitions, LABELLED),
         "count": str(max([len(row.partitions), *(one.size[0] or 0 for one in firing)])) if row.partitions else "",
         "topics": words.listed(row.topics, LABELLED),
-        "groups": "" if row.lost_offsets is None else groups_of(row),
+        "groups": groups_of(row),
         "offsets": str(row.lost_offsets) if row.lost_offsets else "",
         "owner": owned[0].team if len(owned) == 1 else "",
         "owners": ", ".join(map(str, owned)),

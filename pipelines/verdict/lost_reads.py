@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -17,6 +17,7 @@ class Read(Enum):
     ABOVE_LOG_END = "has read what is gone; its next fetch is out of range"
     MAYBE = "has read what is gone, or what was written in its place"
     RANGE_NOT_KNOWN = "how much of it is gone is not known"
+    OFFLINE = "reads a partition that is or was offline"
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,17 @@ def lost_reads(
         if (one := _lost_read(loss, group, offsets, log_ends)) is not None
     ]
     return sorted(found, key=lambda one: (-(one.above or 0), one.topic, one.partition, one.group, one.regression_id))
+
+
+def offline_reads(
+    places: Iterable[Place], log_ends: Mapping[Place, int], committed: Mapping[str, Mapping[Place, int]]
+) -> list[LostRead]:
+    """Return the groups that have committed an offset of these partitions, which nobody leads or led for a time."""
+    found = [(*place, group, of[place]) for place in places for group, of in committed.items() if place in of]
+    return [
+        LostRead(topic, number, "", group, offset, log_ends.get((topic, number)), None, None, Read.OFFLINE)
+        for topic, number, group, offset in sorted(found)
+    ]
 
 
 def _lost_read(loss: Row, group: str, offsets: Mapping[Place, int], log_ends: Mapping[Place, int]) -> LostRead | None:

@@ -126,6 +126,40 @@ def test_an_incident_keeps_who_read_what_it_lost_and_when_that_was_asked(lake, c
     assert [rows[name].readers for name in ("i1", "i2")] == [{"clicks-0": "billing, search"}, None]
 
 
+@pytest.fixture
+def offline_lake(tmp_path):
+    """A lake in which clicks-0 was offline and is back; its incident is open, and one of other partitions too."""
+    path = str(tmp_path / "lake")
+    sound(path, health("clicks", 0))
+    write(path, "replication_events", {"event_type": "election", "topic": "clicks", "leader_id": -1, "ts": at(40)})
+    lists = {name: [] for name in ("alert_ids", "firing", "brokers", "topics")}
+    own = lists | {"incident_id": "i1", "partitions": ["clicks-0"], "state": "open", "written_at": at(50)}
+    write(path, "incidents", own | {"offline": 1}, own | {"written_at": at(60)}, own | {"incident_id": "i2"})
+    return path
+
+
+def test_groups_of_an_offline_partition_and_its_last_stable_offset_are_asked_for(offline_lake, cluster, monkeypatch):
+    """Also once it is back; its incident keeps them, one that never had it offline does not."""
+    monkeypatch.setattr("generators.cluster.committed.STANDS_S", 0.0)
+    (partition,) = cluster.topics["clicks"].partitions
+    partition.lso = 120
+    lines = show(offline_lake, cluster)[1].splitlines()
+    assert any("consumers of clicks-0 stand at 120, 30 offsets below the HW" in line for line in lines)
+    assert any(line.endswith("find-hanging --topic clicks --partition 0") for line in lines)
+    found = {line.split()[1]: line for line in lines if line.startswith("clicks-0")}
+    assert found.keys() == {"billing", "search", "slow"}
+    assert all(line.endswith("reads a partition that is or was offline") for line in found.values())
+    assert lines[-1] == "kept with incident i1"
+    rows = {row.incident_id: row for row in read_incidents(Lake(offline_lake))}
+    assert (rows["i1"].groups, rows["i1"].groups_asked) == (["billing", "search", "slow"], at(85))
+    assert rows["i2"].groups is None
+
+
+def test_a_partition_that_was_offline_days_ago_is_asked_for_no_more(offline_lake, cluster, monkeypatch):
+    monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(40 + 86_401))
+    assert "Nothing is lost or was offline within a day" in show(offline_lake, cluster)[1]
+
+
 @pytest.mark.parametrize(("watched", "asked"), [("prod", True), ("other", False), ("", False)])
 def test_notify_asks_once_which_groups_read_a_loss_of_the_cluster_that_it_watches(lake, cluster, watched, asked):
     server, said = ":".join(map(str, cluster.bootstrap())), []

@@ -1,4 +1,4 @@
-"""Asking the cluster that `[watch]` names which consumer groups read what an incident lost."""
+"""Asking the cluster that `[watch]` names which consumer groups read what an incident lost or had offline."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class Groups:
         """Notes the incidents of a round that nobody asked for, of the cluster whose brokers are known."""
         watch = self._settings.watch
         for state in (one.last for one in seen.episodes if watch.bootstrap and watch.cluster):
-            lost = state.firing and state.labels.get("groups") == NOT_ASKED
-            if lost and state.labels.get("cluster") == watch.cluster and state.alert_id not in self._asked:
+            unknown = state.firing and state.labels.get("groups") == NOT_ASKED
+            if not unknown:
+                self._asked.discard(state.alert_id)  # one of an offline partition is asked for anew if it loses
+            elif state.labels.get("cluster") == watch.cluster and state.alert_id not in self._asked:
                 self._due.add(state.alert_id)
 
     def ask(self, now: datetime) -> None:

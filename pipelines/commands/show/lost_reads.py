@@ -1,12 +1,13 @@
-"""`hwmark show loss --bootstrap`: which consumer groups have read what is gone, asked of the cluster itself."""
+"""`hwmark show loss --bootstrap`: which consumer groups read what is gone or was offline, asked of the cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from generators.cluster.asking.groups import Place
 from generators.cluster.committed import Committed, ask_committed
 from generators.cluster.watcher import WatchOptions
 from pipelines.alerting.lookup import keep_groups
@@ -14,10 +15,11 @@ from pipelines.commands.show import tables
 from pipelines.commands.show.command import Question
 from pipelines.errors import UsageError, nearest
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import rows
+from pipelines.lake.queries import VIEWS, View, rows, select_rows
 from pipelines.verdict.loss_rows import pick
-from pipelines.verdict.lost_reads import LostRead, lost_reads
+from pipelines.verdict.lost_reads import LostRead, Read, lost_reads, offline_reads
 from pipelines.verdict.words import NAMED, count, listed
+from schemas import replication_events
 
 Row = dict[str, Any]
 COLUMNS = ("topic_partition", "group", "committed", "log_end", "above_log_end", "lost_read", "what")
@@ -30,26 +32,29 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
 
     Incidents keep the groups, with `now` of the wall clock. Raises UsageError, NotAnswering.
     """
-    losses = _losses(lake, asked)
-    if not losses:
-        return "No loss is known there, so no group can have read it." if asked.format == "table" else _as(asked, [])
-    answers = ask_committed(options, sorted({(loss["topic"], loss["partition"]) for loss in losses}))
+    losses, offline = _losses(lake, asked), _offline(lake, asked, now)
+    if not losses and not offline:
+        return "Nothing is lost or was offline within a day." if asked.format == "table" else _as(asked, [])
+    cluster = _only_cluster([*losses, *offline])
+    lost, away = ({(row["topic"], row["partition"]) for row in rows_of} for rows_of in (losses, offline))
+    answers = ask_committed(options, sorted(lost | away))
     same = [loss for loss in losses if not _recreated(loss, answers)]
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
+    waiting = offline_reads(away, answers.log_ends, answers.groups.committed)
     missing = [*_missing(answers, same), *_gone(losses, answers)]
-    kept = _keep(lake, losses, found, now) if found or not missing else ""
+    kept = _keep(lake, cluster, [(lost, found), (away, waiting)], now) if found or waiting or not missing else ""
+    found += waiting
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
     lines = [*_lines(found[: asked.limit], len(found), missing), *([kept] if kept else [])]
     return "\n".join([*_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)), *lines])
 
 
-def _keep(lake: Lake, losses: Sequence[Row], found: Sequence[LostRead], now: datetime) -> str:
-    """What is said of incidents that keep the groups; an answer holds without them."""
-    places = {(loss["topic"], loss["partition"]) for loss in losses}
+def _keep(lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead]]], now: datetime) -> str:
+    """What is said of incidents that keep the groups, of what is lost and what is offline; an answer holds without."""
     try:
-        reads = [(one.topic, one.partition, one.group) for one in found]
-        kept = keep_groups(lake, losses[0]["cluster"], places, reads, now)
+        reads = [(places, [(one.topic, one.partition, one.group) for one in found]) for places, found in of]
+        kept = [name for k, each in enumerate(reads) for name in keep_groups(lake, cluster, *each, now, lost=k == 0)]
     except Exception as error:
         return f"not kept in ops/incidents: {' '.join(str(error).split())[:200]}"
     return f"kept with incident {listed(kept)}" if kept else ""
@@ -76,18 +81,36 @@ def _stable(answers: Committed, server: str) -> Iterator[str]:
 
 
 def _losses(lake: Lake, asked: Question) -> Sequence[Row]:
-    """The losses that are asked for, all of one cluster. Raises UsageError."""
+    """The losses that are asked for. Raises UsageError."""
     wanted = replace(asked.wanted, since=None)
     if asked.loss_id is not None:
         loss, _ = pick(lake, wanted, asked.loss_id)
         return [loss] if loss is not None else []
-    found, _ = rows(lake, "serious", wanted, 1_000_000)
-    clusters = sorted({loss["cluster"] for loss in found})
+    return rows(lake, "serious", wanted, 1_000_000)[0]
+
+
+def _offline(lake: Lake, asked: Question, now: datetime) -> Sequence[Row]:
+    """The partitions that nobody leads or led at some time within a day; none where one loss is asked for."""
+    if asked.loss_id is not None:
+        return []
+    of, health = "SELECT DISTINCT cluster, topic, partition FROM t WHERE", VIEWS["health"]
+    wanted, told = replace(asked.wanted, since=None), View(replication_events.TABLE, "ts", "")
+    recent = replace(wanted, since=now - timedelta(days=1)).where(told)
+    return [
+        *select_rows(lake, health.table, f"{of} offline AND {wanted.where(health)}"),
+        *select_rows(lake, told.table, f"{of} leader_id < 0 AND event_type IN ('election', 'leader') AND {recent}"),
+    ]
+
+
+def _only_cluster(found: Sequence[Row]) -> str:
+    """The cluster of these rows. Raises UsageError where there are several."""
+    clusters: list[str] = sorted({row["cluster"] for row in found})
     if len(clusters) > 1:
         raise UsageError(
-            f"{len(clusters)} clusters have losses: say with --cluster which is asked; {nearest('', clusters)}"
+            f"{len(clusters)} clusters have losses, or were offline in part: say with --cluster which is asked; "
+            f"{nearest('', clusters)}"
         )
-    return found
+    return clusters[0]
 
 
 def _recreated(loss: Row, answers: Committed) -> bool:
@@ -97,7 +120,8 @@ def _recreated(loss: Row, answers: Committed) -> bool:
 
 def _lines(found: Sequence[LostRead], matching: int, missing: Sequence[str]) -> Iterator[str]:
     if found:
-        yield "Groups that have read what is gone, or may have:"
+        away = any(one.read is Read.OFFLINE for one in found)
+        yield f"Groups that have read what is gone, or may have{', and those that read what was offline' * away}:"
         yield tables.as_table([_row(one) for one in found], COLUMNS)
         if matching > len(found):
             yield f"({matching - len(found)} more; --limit {matching} shows all)"

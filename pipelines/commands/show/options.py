@@ -58,7 +58,9 @@ def show(
     ] = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT,...", help="Of loss: ask the cluster which groups have read what is gone."),
+        typer.Option(
+            metavar="HOST:PORT,...", help="Of loss: ask the cluster which groups read what is gone or was offline."
+        ),
     ] = None,
     config: Config = None,
     debug: Debug = False,

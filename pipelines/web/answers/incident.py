@@ -197,8 +197,7 @@ def _partition(row: Row, loss: Row | None, owner: str, card: Card) -> Affected:
         first, end = loss["lost_from"], loss["lost_to"]
         lost = "range not known" if first is None or end is None else f"{first}..{end - 1}"
     name, proof = f"{row['topic']}-{row['partition']}", loss["proof"] if loss else ""
-    asked = loss is not None and card.readers is not None and name in card.readers
-    read_by = (card.readers or {}).get(name, "") or "nobody" if asked else None if loss else ""
+    read_by = card.readers[name] or "nobody" if card.readers and name in card.readers else None if loss else ""
     return Affected(row["topic"], row["partition"], row["state"], lost, proof, owner, read_by)
 
 

@@ -418,6 +418,17 @@ def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():
     assert groups_of(replace(asked, groups=[])) == "none read what is gone, asked at 2026-11-21 12:00:40 UTC"
 
 
+def test_who_reads_an_offline_partition_is_said_and_asked_anew_once_it_loses():
+    row = incidents([OFFLINE], (), OFFLINE.written_at)[-1]
+    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap` asks the cluster"
+    back = replace(row, offline=0, written_at=OFFLINE.written_at + timedelta(seconds=5))
+    known = replace(back, groups=["billing"], groups_asked=LOST.first_ts)
+    assert groups_of(back) == ""
+    assert groups_of(known) == "billing read what is or was offline, asked at 2026-11-21 12:00:40 UTC"
+    assert untold([row, known], [OFFLINE], (), LOST.written_at)[-1].groups == ["billing"]
+    assert groups_of(untold([row, known], [OFFLINE, LOST], (), LOST.written_at)[-1]) == groups_of(row)
+
+
 def test_of_several_owners_a_message_names_all_and_no_label_is_one_of_them(desk):
     both = state("offline", 0, "2", "orders-0, clicks-0")
     desk.clock.pass_(100)
