@@ -162,6 +162,12 @@ KEPT = [
         _numbers("002210002000000000001113"),
     ),
     Kept(
+        "leader epochs that go back, and no controller",
+        THREE._replace(restored=True, configured=(1, 2)),
+        _numbers("2022002002000200210101000112011023"),
+        View(3, "none"),
+    ),
+    Kept(
         "a loss at level 0 where nothing is lost",
         TWO._replace(terms=3),
         (0, 1, 2, 1, 0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 2),
