@@ -11,9 +11,18 @@ from pipelines.timeline.line import Happening
 from pipelines.timeline.said import said
 from pipelines.verdict import words
 from pipelines.verdict.losses import NOT_EXCLUDED, how
-from schemas import hw_regressions, isr_changes, partition_hw, replica_sync, replication_events, telemetry_gaps
+from schemas import (
+    hw_regressions,
+    isr_changes,
+    partition_health,
+    partition_hw,
+    replica_sync,
+    replication_events,
+    telemetry_gaps,
+)
 from schemas.declaration import Table
-from schemas.event_types import POSITION, TOPIC_DELETED, TOPIC_GONE
+from schemas.event_types import FIRST_ROUND, POSITION, TOPIC_DELETED, TOPIC_GONE
+from schemas.replication_events import WATCHER
 
 _PLACE = "concat(topic, '-', partition)"
 APART_S = 1
@@ -222,6 +231,28 @@ WITH told AS (
 )
 SELECT * FROM told WHERE {rest}
 """
+# A topic begins with the first term of partition 0. What a watcher finds in its first round was there before, and what
+# has records as a broker prints its start, too.
+_CREATIONS = """
+WITH told AS (
+  SELECT cluster, topic, ts, event_type, source_id, leader_epoch, leo,
+    min(CASE WHEN event_type = 'progress' THEN ts END) OVER (PARTITION BY cluster, source_id) AS found,
+    row_number() OVER (PARTITION BY cluster, topic ORDER BY ts) AS nth
+  FROM t WHERE {cluster} AND (event_type = 'leader' AND partition = 0
+    OR event_type = 'progress' AND starts_with(detail, '{first_round}'))
+)
+SELECT * FROM told WHERE event_type = 'leader' AND nth = 1 AND leader_epoch = 0
+  AND CASE WHEN starts_with(source_id, '{watcher}') THEN ts > found ELSE leo = 0 END AND {rest}
+"""
+_ASSIGNED = """
+WITH told AS (
+  SELECT cluster, topic, partition, one['since'] AS ts, one['replicas'] AS ar FROM (
+    SELECT cluster, topic, partition, unnest(assignments) AS one FROM t WHERE {place})
+), changes AS (
+  SELECT *, lag(ar) OVER (PARTITION BY cluster, topic, partition ORDER BY ts) AS before FROM told
+)
+SELECT * FROM changes WHERE before IS NOT NULL AND {rest}
+"""
 _EVENTS = View(replication_events.TABLE, "ts", "")
 
 
@@ -243,6 +274,16 @@ def _deletions(wanted: Filter) -> str:
     return _ever(_DELETIONS, wanted, deleted=TOPIC_DELETED) + f" AND {Filter(topic=wanted.topic).where(_EVENTS)}"
 
 
+def _creations(wanted: Filter) -> str:
+    creations = _ever(_CREATIONS, wanted, watcher=WATCHER, first_round=FIRST_ROUND)
+    return f"{creations} AND {Filter(topic=wanted.topic).where(_EVENTS)}"
+
+
+def _reassignments(wanted: Filter) -> str:
+    place = replace(wanted, since=None, until=None)
+    return _ASSIGNED.format(place=place.where(VIEWS["health"]), rest=wanted.where(_EVENTS))
+
+
 def _broker(row: Row) -> str:
     return f"{words.brokers((row['replica_id'],))}: {row['detail'].replace('_', ' ')}"
 
@@ -250,6 +291,10 @@ def _broker(row: Row) -> str:
 def _broker_weight(row: Row) -> str:
     bad = ("fenced", "unregistered", "log_dir_offline", "no_answer", "quorum: no")
     return "warning" if row["detail"].startswith(bad) else "info"
+
+
+def _ids(replicas: Sequence[int]) -> str:
+    return ", ".join(map(str, replicas))
 
 
 def _setting(row: Row) -> str:
@@ -277,11 +322,16 @@ EVENTS = (
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "topic",
          lambda _: "a consumer found that what it had read is gone", lambda _: "warning",
          f"event_type = 'truncate' AND {_OF_CONSUMER}"),
+    Kind("topic", replication_events.TABLE, _creations, "topic", lambda row: f"topic {row['topic']} was created",
+         lambda _: "info", place=_NOWHERE),
+    Kind("reassignment", partition_health.TABLE, _reassignments, "before, ar",
+         lambda row: f"replicas from {_ids(row['before'])} to {_ids(row['ar'])}", lambda _: "info",
+         about="array_has(before, {broker}) <> array_has(ar, {broker})"),
     Kind("topic", replication_events.TABLE, _deletions, "topic", lambda row: f"topic {row['topic']} was deleted",
          lambda _: "info", place=_NOWHERE),
     Kind("topic", replication_events.TABLE, _all(replication_events.TABLE), "topic",
          lambda row: f"topic {row['topic']} is in the metadata no more", lambda _: "info",
          f"event_type = 'lost' AND topic IS NOT NULL AND starts_with(detail, {text(TOPIC_GONE)})"),
 )  # fmt: skip
-"""Kinds of lines that only bronze has."""
+"""Kinds of lines that only bronze has, or the present state of partitions."""
 KINDS = (*SILVER, *EVENTS)

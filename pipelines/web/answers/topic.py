@@ -22,6 +22,8 @@ from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
 
 CELLS, WORST, LINES = 500, 100, 30
+CHANGES = ("config", "reassignment", "topic")
+"""The kinds of lines of a timeline that say what was changed of a topic."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
         shapes = standings(reader, asked, shape, tail="GROUP BY cardinality(ar), min_isr")
     wanted, view = common.period(reader, asked), VIEWS["serious"]
     lost = f"SELECT * FROM ({view.select(wanted)}) ORDER BY {view.first} LIMIT {LINES}"
-    kinds = [kind for kind in KINDS if kind.name in ("config", "topic")]
+    kinds = [kind for kind in KINDS if kind.name in CHANGES]
     with timed(asked, "timeline"):
         changed = reader.answer(("changed", asked), lambda lake: timeline(lake, wanted, LINES, kinds, newest=True))
     told = incident_rows(reader, asked, f"array_has(topics, {text(line.topic)})")
@@ -146,7 +148,7 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
         _several(shapes, "replicas"), _several(shapes, "min_isr"),
         [(row["partition"], row["state"]) for row in cells], unwell,
         [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],
-        [one for one in changed.lines[::-1] if one.kind in ("config", "topic")], common.period_words(reader, asked),
+        [one for one in changed.lines[::-1] if one.kind in CHANGES], common.period_words(reader, asked),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from pipelines.timeline.happenings import timeline
 from pipelines.timeline.isr import Known, Stretch, joined
 from pipelines.timeline.offsets import HW, Point, offsets
 from pipelines.timeline.partition import LostRange, partition_past
-from tests.unit.project.lakes import at, loss, write
+from tests.unit.project.lakes import at, health, loss, write
 
 ORDERS, ALL = Filter("prod", "orders", 0), Filter("prod")
 
@@ -212,3 +212,33 @@ def test_a_topic_that_was_deleted_is_told_once(lake, topic, told):
           config(1, topic="clicks", **told_once), config(1, **deleted | {"committed": False}))  # fmt: skip
     lines = timeline(Lake(lake), Filter("prod", topic), 9).lines
     assert [(line.kind, line.text) for line in lines] == [("topic", f"topic {name} was deleted") for name in told]
+
+
+def test_a_reassignment_is_told_from_which_replicas_to_which(lake):
+    moved = [{"since": at(n), "replicas": replicas} for n, replicas in ((1, [1, 2, 3]), (5, [1, 2, 4]), (9, [2, 1, 4]))]
+    write(lake, "partition_health", *(health("orders", n, assignments=moved) for n in range(2)), health("clicks", 0))
+    both = ": 2 partitions (orders-0, orders-1)"
+    lines = [(5, "reassignment", f"replicas from 1, 2, 3 to 1, 2, 4{both}"),
+             (9, "reassignment", f"replicas from 1, 2, 4 to 2, 1, 4{both}")]  # fmt: skip
+    assert told(lake) == lines
+    assert (told(lake, Filter("prod", "clicks")), told(lake, Filter("prod", since=at(6)))) == ([], lines[1:])
+    assert (told(lake, broker=4), told(lake, broker=1)) == (lines[:1], [])
+
+
+def begin(seconds, source, topic, **more):
+    row = {"event_type": "leader", "topic": topic, "ts": at(seconds), "source_id": source, "leader_id": 1}
+    return row | {"broker_id": 1, "leader_epoch": 0, "leo": 0, "hw": -1, "level": 1} | more
+
+
+def test_a_topic_is_created_as_it_first_begins_and_not_as_a_watcher_finds_it(lake):
+    watch, log = "watch/main/broker-1", "broker-1/x"
+    progress = begin(1, watch, None) | {"event_type": "progress", "partition": -1, "detail": "first round: "}
+    write(lake, "replication_events",
+          begin(1, watch, "found"), progress, begin(5, watch, "orders"),
+          begin(6, log, "orders"), begin(9, watch, "orders"), begin(7, watch, "elder", leader_epoch=3),
+          begin(7, log, "printed"), begin(8, log, "restarted", leo=7), begin(8, log, "grown", partition=4))  # fmt: skip
+    assert told(lake) == [
+        (5, "topic", "topic orders was created"),
+        (7, "topic", "topic printed was created"),
+    ]
+    assert told(lake, Filter("prod", "printed")) == told(lake)[1:]
