@@ -179,7 +179,7 @@ class Watcher:
         for address in described.partitions.brokers:
             hosted = self.observer.replicas.of_broker(address.broker_id)
             if hosted.start < hosted.stop:
-                rows = self.settings.rack(self.observer.source(address.broker_id), address, at.ts_us)
+                rows = self.settings.fact(self.observer.source(address.broker_id), "rack", address.rack, at.ts_us)
                 self.rows.setdefault(address.broker_id, []).extend(rows)
 
     def _without_adding(self, seen: Partitions) -> Partitions:
@@ -241,10 +241,11 @@ class Watcher:
 
     def _take(self, broker: int, asked: _Asked, outcome: Outcome) -> bool:
         """The rows for a broker's answer; whether it was whole."""
-        rows = self.rows.setdefault(broker, [])
+        rows, source = self.rows.setdefault(broker, []), self.observer.source(broker)
+        rows.extend(self.settings.fact(source, "kafka", outcome.kafka, asked.since_us))
         if outcome.settings is not None:
             self.notes.settings(outcome.settings)
-            source, ts_us = self.observer.source(broker), outcome.settings.at.ts_us
+            ts_us = outcome.settings.at.ts_us
             rows.extend(self.settings.broker(source, outcome.settings.broker, ts_us))
             rows.extend(self.settings.topics(source, outcome.settings.topics, ts_us))
         if outcome.listed is not None:

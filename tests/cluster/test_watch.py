@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 
 from generators.cluster import controllers
 from generators.cluster.asking.decoded import MOST_BROKERS, TopicFilter
@@ -13,6 +14,7 @@ from generators.cluster.asking.round import Pace
 from generators.cluster.watch import watch
 from generators.cluster.watcher import WatchOptions
 from pipelines.lake.roles import RoleHeld, hold
+from pipelines.replication.kafka_versions import reported_rules
 from tests.cluster.fake_kafka import TOPIC_REFUSED, FakeCluster
 from tests.cluster.watching import watching
 
@@ -240,6 +242,29 @@ def test_settings_are_rows_and_without_the_right_it_is_said(cluster, tmp_path):
     assert watcher.noted("replica.lag.time.max.ms may not be read: allow DESCRIBE_CONFIGS on the cluster")
     assert watcher.noted("min.insync.replicas of 1 topics may not be read: allow DESCRIBE_CONFIGS on them")
     assert not watcher.rows("min_isr", event_type="config", detail=None)
+
+
+def test_the_release_of_a_broker_is_told_at_its_first_answer_and_once_it_is_another(cluster, tmp_path):
+    cluster.versions[1] = 4, 17
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(2, 2)
+        cluster.stop(2)
+        cluster.versions[0] = 3, 13
+        watcher.until(lambda: watcher.noted("broker 2 does not answer"))
+        cluster.start(2)
+        watcher.until(lambda: watcher.noted("broker 2 answers again"))
+        watcher.rounds(2, 2)
+    told = [row for row in watcher.rows("broker_id", "detail", event_type="config") if "kafka=" in (row[1] or "")]
+    assert sorted(told) == [(1, "kafka=3.9"), (2, "kafka=3.9"), (2, "kafka=4.1"), (3, "kafka=3.9")]
+
+
+@pytest.mark.parametrize("requests", sorted(BROKER_API_VERSIONS.items())[4:], ids=str)
+def test_releases_with_other_rules_know_other_requests(requests):
+    release, known = requests
+    told = BrokerVersionData(api_versions=known).broker_version_str
+    rules = reported_rules(f"kafka={told}")
+    assert rules is not None
+    assert rules == reported_rules(f"kafka={'.'.join(map(str, release))}")
 
 
 @pytest.mark.parametrize(

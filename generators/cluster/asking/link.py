@@ -16,6 +16,7 @@ from kafka.future import Future
 from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import FetchRequest
 
 from generators.cluster.asking.problems import CLOSED, TIMED_OUT, kind
 from generators.cluster.asking.security import Security
@@ -83,6 +84,14 @@ class BrokerLink:
         """The version of a kind of request that the broker knows, too. Raises kafka-python's errors."""
         connection = await self._connected()
         return int(connection.broker_version_data.api_version(request, max_version=most))
+
+    async def kafka_version(self) -> str | None:
+        """The newest release of Kafka that has the requests that the broker knows, as 4.1, without a patch's number.
+
+        None for what knows no Fetch, by which releases with other rules differ. Raises kafka-python's errors.
+        """
+        told = (await self._connected()).broker_version_data
+        return str(told.broker_version_str) if FetchRequest.API_KEY in told.api_versions else None
 
     async def probe(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """What `work` gives within PROBE_S, after a timeout or a closed connection tried once more on a new one.

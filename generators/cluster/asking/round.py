@@ -29,6 +29,8 @@ class Outcome:
     settings: Settings | None = None
     listed: tuple[int, ...] | None = None
     """The brokers that this one knows to be up; None: it did not answer."""
+    kafka: str | None = None
+    """Its release of Kafka, as far as ApiVersions tells it."""
 
 
 @dataclass
@@ -96,6 +98,7 @@ async def ask_round(link: BrokerLink, plan: Plan, terms: Terms, pace: Pace, abou
     outcome, columns = Outcome(), _Columns(plan)
     try:
         outcome.listed = await ask_listed(link)
+        outcome.kafka = await link.kafka_version()
         if about is not None:
             outcome.settings = await ask_settings(link, plan.broker, list(about))
         if len(terms.rows):

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from generators.cluster.metadata.partitions import BrokerAddress
 from generators.cluster.observing.rows import Source, times
 
 LAG = "replica.lag.time.max.ms"
@@ -28,7 +27,7 @@ class SettingsSeen:
 
     _brokers: dict[int, BrokerSettings] = field(default_factory=dict)
     _topics: dict[str, int] = field(default_factory=dict)
-    _racks: dict[int, str] = field(default_factory=dict)
+    _facts: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def broker(self, source: Source, settings: BrokerSettings, ts_us: int) -> list[pa.Table]:
         """The row for what a broker says of itself; what it says no more was not changed by that."""
@@ -41,12 +40,12 @@ class SettingsSeen:
         columns = {"replica_id": source.broker, "lag_max_ms": settings.lag_max_ms, "min_isr": settings.min_isr}
         return [source.broker_wide("config", ts_us, **columns)]
 
-    def rack(self, source: Source, address: BrokerAddress, ts_us: int) -> list[pa.Table]:
-        """The row for a broker's rack, where it has one."""
-        if address.rack is None or self._racks.get(address.broker_id) == address.rack:
+    def fact(self, source: Source, name: str, value: str | None, ts_us: int) -> list[pa.Table]:
+        """The row for a broker's `rack`, or its version of `kafka`, where it is known."""
+        if value is None or self._facts.get((source.broker, name)) == value:
             return []
-        self._racks[address.broker_id] = address.rack
-        return [source.broker_wide("config", ts_us, replica_id=address.broker_id, detail=f"rack={address.rack}")]
+        self._facts[source.broker, name] = value
+        return [source.broker_wide("config", ts_us, replica_id=source.broker, detail=f"{name}={value}")]
 
     def topics(self, source: Source, min_isr: Mapping[str, int], ts_us: int) -> list[pa.Table]:
         """The rows for topics whose min.insync.replicas is not the one said before."""
@@ -66,4 +65,4 @@ class SettingsSeen:
         """Say everything again: rows of before were not kept."""
         self._brokers.clear()
         self._topics.clear()
-        self._racks.clear()
+        self._facts.clear()
