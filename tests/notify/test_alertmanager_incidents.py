@@ -9,7 +9,7 @@ from pipelines.notify.alertmanager import Alertmanager
 from tests.notify.processes import alertmanager, hwmark, needs_alertmanager, shipped_config
 from tests.unit.notify.notified import LINKS, ago, fresh, frozen, lost, settings
 from tests.unit.notify.receivers import receiver, until
-from tests.unit.notify.test_plays import Play, flap, lose_20_of_200_clusters
+from tests.unit.notify.test_plays import DEATHS, Play, die_twice, flap, lose_20_of_200_clusters
 from tests.unit.project import lakes
 
 pytestmark = needs_alertmanager
@@ -144,6 +144,13 @@ def test_a_broker_that_flaps_for_ten_minutes_is_one_notification_and_its_end(man
     time.sleep(2)  # four intervals in which more could be sent
     assert [state for state, *_ in got(manager, "oncall")] == ["firing", "resolved"]
     assert summaries(manager, "team") == []
+
+
+def test_a_second_death_after_days_is_a_second_notification_and_the_first_is_not_sent_again(manager):
+    die_twice(play_to(manager))
+    until(lambda: len(summaries(manager, "team")) + len(summaries(manager, "oncall")) >= 2)
+    time.sleep(2)  # four intervals in which more could be sent
+    assert (summaries(manager, "team"), summaries(manager, "oncall")) == ([[DEATHS[0]]], [[DEATHS[1]]])
 
 
 def test_what_a_restart_leaves_unproven_is_nobodys_notification(manager, look):
