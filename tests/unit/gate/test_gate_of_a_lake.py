@@ -92,6 +92,14 @@ def test_a_replica_that_is_out_of_sync_holds_the_hw_back_or_is_fenced_does_not_c
     )
 
 
+def test_a_follower_that_hung_for_9_s_does_not_count_though_it_is_in_sync_by_the_lag(lake):
+    """Of 900 records it has none: as the leader stops, whoever has them is alone (17)."""
+    hung = {"stalled_ms": 9_000, "holding_replicas": [2], "lag_records": 900}
+    path = lake(health("orders", 0, **hung, behind=[2]), health("before", 0, **hung))
+    status, found = as_json(path, "--broker", "1")
+    assert (status, [(p["topic"], p["isr_then"]) for p in found["partitions"]]) == (3, [("orders", [3])])
+
+
 def test_a_fenced_broker_in_the_isr_does_not_count(lake):
     path = lake(health("orders", 0), brokers=(broker(1), broker(2, state="fenced"), broker(3)))
     assert gate(path, "--broker", "1")[0] == 3
