@@ -23,6 +23,7 @@ from generators.cluster.watch import watch
 from generators.cluster.watcher import WatchOptions
 from pipelines.lake.bronze import read_events
 from pipelines.local_kafka.versions import Version
+from pipelines.replication.kafka_versions import reported_rules
 from tests.realkafka.beside import ROOT
 from tests.realkafka.secured import MECHANISM, SecuredBroker, password
 
@@ -101,10 +102,14 @@ def rounds_by(port: int, security: Security, lake: Path, *topics: str) -> Watche
     return Watched(read_events(str(lake)).to_pylist(), notes)
 
 
-def test_with_describe_and_describe_configs_everything_is_watched(broker: SecuredBroker, tmp_path: Path) -> None:
+def test_with_describe_and_describe_configs_everything_is_watched(
+    broker: SecuredBroker, kafka: Version, tmp_path: Path
+) -> None:
     found = watched(broker, tmp_path / "lake", "everything")
     assert found.seen("topic", event_type="sample") == {"orders", "payments"}
     assert found.seen("lag_max_ms", event_type="config", topic=None) >= {LAG_MS}
+    releases = found.seen("detail", event_type="config", topic=None) - {None}
+    assert {reported_rules(one) for one in releases} == {reported_rules(f"kafka={kafka.kafka}")}, releases
     assert found.seen("min_isr", event_type="config", topic="orders") == {MIN_ISR}
     assert not [note for note in found.notes if "may not be" in note or "refused" in note]
     assert found.seen("detail", event_type="broker_state") == {"answers", "quorum: 1 voters, 1 caught up"}
