@@ -155,6 +155,18 @@ def test_groups_of_an_offline_partition_and_its_last_stable_offset_are_asked_for
     assert rows["i2"].groups is None
 
 
+def test_an_incident_whose_groups_could_not_all_be_asked_keeps_none_as_nobody(offline_lake, cluster):
+    """Though another one, of an offline partition, keeps those that answered."""
+    write(offline_lake, "hw_regressions", loss(partition=1))
+    lists = {name: [] for name in ("alert_ids", "firing", "brokers", "topics")}
+    lost = {"incident_id": "i3", "partitions": ["clicks-1"], "lost_offsets": 180, "written_at": at(50)}
+    write(offline_lake, "incidents", lists | lost)
+    cluster.groups["slow"].refused = True
+    assert show(offline_lake, cluster)[1].splitlines()[-1] == "kept with incident i1"
+    rows = {row.incident_id: row for row in read_incidents(Lake(offline_lake))}
+    assert (rows["i1"].groups, rows["i3"].groups_asked) == (["billing", "search"], None)
+
+
 def test_a_partition_that_was_offline_days_ago_is_asked_for_no_more(offline_lake, cluster, monkeypatch):
     monkeypatch.setattr("pipelines.commands.clock.now", lambda: at(40 + 86_401))
     assert "Nothing is lost or was offline within a day" in show(offline_lake, cluster)[1]

@@ -42,7 +42,9 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
     waiting = offline_reads(away, answers.log_ends, answers.groups.committed)
     missing = [*_missing(answers, same), *_gone(losses, answers)]
-    kept = _keep(lake, cluster, [(lost, found), (away, waiting)], now) if found or waiting or not missing else ""
+    # Who was not asked may read it, too: that nobody does is known only if all answered.
+    known = [(places if read or not missing else set(), read) for places, read in ((lost, found), (away, waiting))]
+    kept = _keep(lake, cluster, known, now)
     found += waiting
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
