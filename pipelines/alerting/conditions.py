@@ -92,7 +92,7 @@ def ended_recording(conditions: Iterable[Condition]) -> str:
 
 
 def not_known_since(at: int) -> str:
-    """The `reason` of an open state of which no row is kept that could show its end; `at`: microseconds."""
+    """The `reason` of an open state whose rows retention removed, so that no end of it can show; `at`: microseconds."""
     return f"{NOT_KNOWN} {words.clock(moment(at))}: its rows are not kept any more"
 
 

@@ -115,7 +115,7 @@ def _with_moved(runs: Sequence[_Run]) -> Iterator[_Run]:
 
 
 def _with_told(mark: _Mark, firing: Iterable[_Mark]) -> _Mark:
-    """Return a run as one that begins with the alert that fires and was told of it, maybe by who groups otherwise."""
+    """Return a run with the begin of the firing alert that told of it, which may have been grouped by other rules."""
     kin, begun, run, _ = mark
     about = {c.item for c in run}
     for its_kin, its_begun, _, state in firing:

@@ -37,7 +37,7 @@ from schemas import alerts, incidents
 
 _log = logging.getLogger("hwmark.alerting")
 RESTORED_S = 60
-"""Tables were restored from a backup if a cluster's present is so many seconds before what was evaluated of it."""
+"""A present that lies this many seconds before the last evaluation of its cluster shows tables from a backup."""
 OF_ANOTHER_S = 3_600
 """For so long a rule that is off here is taken to be judged by another evaluator, with settings of its own."""
 
@@ -104,9 +104,9 @@ def evaluate_all(
 
 
 def _incidents(place: Lake, states: Sequence[AlertState], now: datetime, *, write: bool) -> tuple[list[Incident], str]:
-    """Append what `ops/incidents` lacks: a function of what is told, so that after a kill the next evaluation does.
+    """Append the rows that `ops/incidents` lacks; after a kill the next evaluation appends the same.
 
-    Where the table cannot be read or written, alerts are told one by one.
+    If the table cannot be read, alerts are told one by one.
     """
     try:
         stored = read_incidents(place)

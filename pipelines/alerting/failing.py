@@ -15,8 +15,8 @@ FORGOTTEN_S = 3_600
 """Seconds without an attempt, or three times the last gap, after which a channel counts as removed from the settings,
 or `notify` as stopped, which the watchdog says."""
 
-# Of each alert, and of the channel as a whole, what failed since it last went through. Attempts that a kill cut off
-# say nothing.
+# Failed attempts since the last one that went through, for each alert and for the channel as a whole. Attempts that a
+# kill cut off do not count.
 _FAILING = """
 WITH fine AS (
   SELECT channel, alert_id, episode, max(sent_at) AS at FROM deliveries

@@ -1,9 +1,9 @@
 """Incidents: alerts with one first cause, put together. A function of the rows of `ops/alerts` and `ops/downtimes`.
 
-An alert joins an open incident of its cluster that had it before, names one of its brokers, or (where it names no
-broker, or the incident none) one of its partitions, or began within JOINS of it. Another broker later is another
-incident, linked; two never become one. An incident ends once nothing of it fired for WELL. A loss keeps it open for
-longer: what is wrong once nothing but losses fired for WELL is another incident, or nobody would be told of it.
+An alert joins an open incident of its cluster that had it before, that names one of its brokers, or that began within
+JOINS of it. If one of the two names no broker, a shared partition is enough. Another broker later is another
+incident, linked; two never become one. An incident ends once none of its alerts fired for WELL. A loss keeps it open
+for longer. What goes wrong after WELL of nothing but losses is another incident: it would send no message otherwise.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class _Open:
         return since is None or (state.written_at or _BEFORE) < since + WELL
 
     def update(self, state: AlertState) -> None:
-        """Takes the next state of one of its alerts."""
+        """Take the next state of one of its alerts."""
         before = self.members.get(state.episode)
         again = self.well_since is not None and state.alert_id in self.alert_ids
         self.returned |= state.firing and again and not (before and before.firing)
@@ -280,7 +280,7 @@ class _Open:
 
 
 def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
-    """The ends of incidents that were well for long enough by a moment, in order of time."""
+    """The ends of incidents in which nothing has fired for WELL at the moment `by`, in order of time."""
     due = [one for one in opened if one.well_since is not None and one.well_since + WELL <= by]
     yield from (row for one in sorted(due, key=lambda one: one.well_since or by) if (row := one.end()))
 

@@ -82,19 +82,18 @@ def keep_groups(
 
 def incident_or_alert(lake: Lake, name: str) -> Row:
     """The latest state of an incident, or of an alert, by its id. Raises UnknownNameError naming the nearest."""
-    found = [row for row in read_incidents(lake) if row.incident_id == name]
-    return dict(vars(found[-1])) if found else alert(lake, name)
+    stored = {row.incident_id: row for row in read_incidents(lake)}
+    return dict(vars(stored[name])) if name in stored else alert(lake, name, stored)
 
 
-def alert(lake: Lake, alert_id: str) -> Row:
-    """Its latest state, a row of `ops/alerts`, of the time that it fires or fired last.
+def alert(lake: Lake, alert_id: str, incident_ids: Iterable[str] = ()) -> Row:
+    """Return the row of `ops/alerts` with the latest state of an alert, from the time that it fires or fired last.
 
-    Raises UnknownNameError naming the nearest.
+    Raises UnknownNameError, which names the nearest alert, or one of `incident_ids`.
     """
     states = read_states(lake)
     last = latest(state for state in states if state.alert_id == alert_id).values()
     if not last:
-        raise UnknownNameError(
-            f"{lake.root} knows no alert {alert_id}; {nearest(alert_id, {s.alert_id for s in states})}"
-        )
+        ids = {*incident_ids, *(state.alert_id for state in states)}
+        raise UnknownNameError(f"{lake.root} has no incident or alert {alert_id}; {nearest(alert_id, ids)}")
     return dict(vars(max(last, key=lambda state: (state.firing, state.last_ts))))

@@ -102,9 +102,9 @@ def _was_told_within(state: AlertState, whole: AlertState) -> bool:
 
 
 def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datetime]:
-    """(cluster, source) of the silent sources that a person has dealt with, and up to when they had reported.
+    """(cluster, source) of the silent sources that a person called handled, with the time up to which each reported.
 
-    One that has reported since, is dealt with no more.
+    A source that has reported since then is no longer handled.
     """
     of_sources = [state for state in latest(stored).values() if "sources" in state.labels]
     return {

@@ -84,7 +84,7 @@ class _Tables:
     newest: dict[str, int] = field(default_factory=dict)
 
     def attempt(self, table: Table, names: Iterable[str], read: Callable[[], T], otherwise: T) -> T:
-        """What `read` returns, or `otherwise` if it fails, for whatever reason: the other rules go on."""
+        """Return the result of `read`, or `otherwise` if it raises anything: the other rules go on."""
         try:
             return read()
         except Exception as error:
@@ -125,9 +125,9 @@ class _Tables:
 
 
 def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s: float = 0) -> Reading:
-    """What the alert rules need of a lake, some time back of where the evaluation `before` had come.
+    """Read the rows that the alert rules need, from some time before the end of the evaluation `before`.
 
-    `interval_s`: how often the job takes what is new, where it has not recorded that itself.
+    `interval_s`: the job's interval in seconds, if the job has not recorded it itself.
     """
     lake = lake.at_once()
     written_by, history = reconstruction(lake), rules.history

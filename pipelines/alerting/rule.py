@@ -77,7 +77,7 @@ S = TypeVar("S", bound=RuleSettings)
 
 
 class About(Enum):
-    """What the conditions of a rule concern, which decides about an alert's subject and labels."""
+    """The kind of thing that a rule is about: it decides an alert's subject and labels."""
 
     PARTITIONS = "partitions"
     BROKERS = "partitions, because of brokers that are missing"

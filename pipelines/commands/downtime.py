@@ -1,4 +1,4 @@
-"""`hwmark downtime`: windows in which brokers may be away; what they alone explain sends nothing."""
+"""`hwmark downtime`: windows in which brokers may be away; alerts that they alone explain send nothing."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from pipelines.alerting.downtime import Downtime
     from pipelines.lake.lake import Lake as Place
 
-downtime_app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Windows in which brokers may be away, and nobody is told."
-)
+downtime_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @downtime_app.callback(invoke_without_command=True)
@@ -40,10 +38,11 @@ def downtime(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Open a window from now on. In it what these brokers alone explain is planned, and sends no message.
+    """Open a window, from now on, in which brokers may be away. Alerts that they alone explain are planned, and send
+    no message.
 
-    A loss, and what is offline or under min ISR because of another broker, is told as always; so is a broker that stays
-    away after the end.
+    Losses, and partitions that are offline or under min ISR because of another broker, are sent as always; so is a
+    broker that stays away after the end.
 
     \b
     Examples:
@@ -105,7 +104,7 @@ def end(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """End a window now: what its brokers explain from here on is told."""
+    """End a window now: alerts about its brokers are sent again."""
     from pipelines.alerting.lookup import read_downtimes
     from pipelines.verdict import words
 

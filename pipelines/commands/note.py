@@ -1,4 +1,4 @@
-"""`hwmark note`: what a person or a pipeline says of a cluster, beside what was seen."""
+"""`hwmark note`: write down what a person or a pipeline knows of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pipelines.errors import UsageError
 
 
 def note(
-    text: Annotated[str, typer.Argument(help="What is to be known.")],
+    text: Annotated[str, typer.Argument(help="The note.")],
     cluster: Annotated[str, typer.Option("--cluster", metavar="NAME", help="The cluster that it is about.")],
     incident: Annotated[
         str | None,

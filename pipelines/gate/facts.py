@@ -1,4 +1,4 @@
-"""What the gate judges by: partitions, the controllers' quorum, and which brokers are to be stopped."""
+"""The facts that the gate judges by: partitions, the controllers' quorum, and the brokers to be stopped."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class PartitionFacts:
     """Eligible leader replicas: may lead where the ISR is empty."""
     unknown: str = ""
     unsure_why: str = ""
+    min_isr_why: str = "its min.insync.replicas is not known"
 
     @property
     def may_count(self) -> Brokers:
@@ -73,7 +74,7 @@ class Quorum:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a cluster as brokers of it are to be stopped.
+    """The facts about a cluster whose brokers are to be stopped.
 
     `stale` says why none of it can be relied on; `unknown` what is missing beside the partitions, each with what to do.
     Without a `quorum`, `quorum_note` says why it was not looked at; `controllers_apart`: the brokers are none of it.

@@ -1,4 +1,4 @@
-"""What the gate can know from a lake: `gold/partition_health` and `gold/brokers`, if they are fresh and judged."""
+"""Facts for the gate from a lake: `gold/partition_health` and `gold/brokers`, if they are fresh and judged."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from schemas.partition_health import STALLED_MS
 AWAY = ("no_answer", "fenced", "down", "unregistered")
 """States of brokers that are stopped already, as far as can be told."""
 ASK = "--bootstrap HOST:PORT asks the cluster itself"
+UNTOLD_MIN_ISR = f"its min.insync.replicas is not known: [rules] min_isr sets it, {ASK}"
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Asked:
 
 
 def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
-    """What a lake knows of a cluster at `now` of the wall clock. Raises UsageError for what it does not have."""
+    """Read the facts about a cluster at `now` of the wall clock. Raises UsageError for one not in the lake."""
     record = _cluster(lake, asked.cluster, limits, now)
     seen = judged(record, limits, now)
     known = lags.present_brokers(lake, record.cluster)
@@ -64,8 +65,11 @@ def read(lake: Lake, asked: Asked, limits: Limits, now: datetime) -> Facts:
 
 
 def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFacts:
-    """A row of `gold/partition_health`; `down`: brokers that are fenced, shut down, or do not answer; `doubted`: those
-    of which only a controller tells that another one had replaced."""
+    """The facts in a row of `gold/partition_health`.
+
+    `down` are brokers that are fenced, shut down, or do not answer. The state of those in `doubted` is known only from
+    a controller that another one had replaced.
+    """
     leader = row["leader_id"]
     isr = None if row["isr"] is None else frozenset(row["isr"])
     behind = frozenset(row["out_of_sync"] or ()) | frozenset(row.get("behind") or ()) | down
@@ -81,12 +85,12 @@ def partition(row: Row, down: Brokers, doubted: Brokers = NOBODY) -> PartitionFa
         replicas=None if row["ar"] is None or row.get("ar_told") is False else frozenset(row["ar"]),
         isr=isr, leader=leader, min_isr=row.get("min_isr"),
         behind=behind, unsure=(isr or NOBODY) & doubted | ((isr or NOBODY) - {leader} if blind else NOBODY),
-        unsure_why=f"{why}; {ASK}" if why else "",
+        unsure_why=f"{why}; {ASK}" if why else "", min_isr_why=UNTOLD_MIN_ISR,
     )  # fmt: skip
 
 
 def _blind(level: int | None) -> str:
-    """Why nobody knows who is caught up."""
+    """The reason why it is not known which replicas are caught up."""
     if level == POLLED:
         return "not every replica in its ISR answers, so nothing shows who is caught up"
     if level in (LEAN, FULL):
@@ -116,7 +120,7 @@ def _hosted(stopped: Iterable[int]) -> str:
 def _fresh(
     facts: PartitionFacts, leader: int | None, reported: Mapping[int, datetime | None], oldest: datetime
 ) -> PartitionFacts:
-    """The partition, unknown where its leader has reported nothing since `oldest`: only that knows its ISR."""
+    """The partition, unknown if its leader has reported nothing since `oldest`: only the leader knows its ISR."""
     if leader is None or leader < 0:
         return facts
     last = reported.get(leader)
@@ -127,7 +131,7 @@ def _fresh(
 
 
 def _stale(seen: Judged, as_of: datetime | None, max_age: timedelta, now: datetime) -> str:
-    """Why nothing of this can be relied on; empty where it can."""
+    """The reason why none of this can be relied on; empty if it can."""
     if seen.state is State.NOT_JUDGED:
         return f"{seen.text.split(';')[0]}: start `hwmark run`, or {ASK}"
     if as_of is None:

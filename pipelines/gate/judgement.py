@@ -1,4 +1,4 @@
-"""The rules of the gate: what stopping brokers does to each partition and to the quorum. Pure."""
+"""The rules of the gate: the effect of stopping brokers on each partition and on the quorum. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Answer(Enum):
 
 
 class Effect(Enum):
-    """What becomes of a partition; in the order of a listing."""
+    """The effect on a partition; in the order of a listing."""
 
     BREAKS = "breaks"
     ANYWAY = "will stop anyway"
@@ -40,7 +40,7 @@ class PartitionEffect:
 
 @dataclass(frozen=True)
 class QuorumEffect:
-    """What becomes of the controllers' quorum."""
+    """The effect on the controllers' quorum."""
 
     answer: Answer
     text: str
@@ -48,7 +48,7 @@ class QuorumEffect:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What stopping brokers does. `accepted`: partitions that stop whatever one does are no reason to say no."""
+    """The effect of stopping brokers. `accepted`: partitions that will stop anyway are no reason to say no."""
 
     facts: Facts
     partitions: tuple[PartitionEffect, ...]
@@ -74,12 +74,12 @@ class Judgement:
 
     @property
     def must_be_accepted(self) -> bool:
-        """Whether partitions stop whatever one does, and nobody accepted that: waiting does not help."""
+        """Whether partitions will stop anyway and --accept-unavailable was not given: waiting does not help."""
         return not self.facts.stale and not self.accepted and bool(self.of(Effect.ANYWAY))
 
 
 def judge(facts: Facts, *, accepted: bool = False) -> Judgement:
-    """What stopping `facts.stopped` does; `accepted` as in Judgement."""
+    """Judge what stopping `facts.stopped` does; `accepted` as in Judgement."""
     effects = (effect_on(one, facts.stopped) for one in facts.partitions)
     order = list(Effect)
     found = sorted(
@@ -91,7 +91,7 @@ def judge(facts: Facts, *, accepted: bool = False) -> Judgement:
 
 
 def effect_on(facts: PartitionFacts, stopped: Brokers) -> PartitionEffect | None:
-    """What becomes of a partition as these brokers stop; None where they host no replica of it."""
+    """The effect on a partition if these brokers stop; None if they host no replica of it."""
     hosts = facts.replicas if facts.replicas is not None else facts.isr
     touched = (hosts or NOBODY) & stopped
     if facts.replicas is None and not touched and _effect(facts, stopped)[0] is not Effect.KEEPS:
@@ -106,8 +106,11 @@ def effect_on(facts: PartitionFacts, stopped: Brokers) -> PartitionEffect | None
 
 
 def _effect(facts: PartitionFacts, stopped: Brokers) -> tuple[Effect, str]:
-    """A certain loss of min ISR goes before what is not known. A partition stops anyway only where all that are left
-    are in sync: else waiting for them helps."""
+    """The effect on a partition, and why.
+
+    A certain loss of min ISR goes before what is not known. A partition "will stop anyway" only if all replicas that
+    are left are in sync: else waiting for them helps.
+    """
     if facts.leader == NO_LEADER and not facts.unknown:
         return Effect.BREAKS, "nobody leads it now"
     then = facts.may_count - stopped
@@ -142,7 +145,7 @@ def _not_known(facts: PartitionFacts) -> str:
     if facts.leader is None:
         return "its leader is not known"
     if facts.min_isr is None:
-        return "its min.insync.replicas is not known"
+        return facts.min_isr_why
     return facts.unsure_why or f"whether {named(facts.unsure)} {'is' if len(facts.unsure) == 1 else 'are'} caught up"
 
 
@@ -157,4 +160,4 @@ def quorum_without(quorum: Quorum, stopped: Brokers) -> QuorumEffect:
     if sure >= majority:
         return QuorumEffect(Answer.YES, text)
     unknown = [voter for voter, state in left.items() if state is None]
-    return QuorumEffect(Answer.NOT_KNOWN, f"{text}; of {', '.join(map(str, unknown))} it is not known")
+    return QuorumEffect(Answer.NOT_KNOWN, f"{text}; not known: {', '.join(f'voter {one}' for one in unknown)}")

@@ -12,7 +12,7 @@ from pipelines.verdict import words
 
 Row = dict[str, Any]
 COLUMNS = ("topic_partition", "effect", "isr", "isr_then", "min_isr", "no_leader", "why")
-"""What the table of partitions shows."""
+"""The columns of the table of partitions."""
 
 
 def headline(judged: Judgement, now: datetime) -> str:
@@ -34,17 +34,17 @@ def headline(judged: Judgement, now: datetime) -> str:
 
 
 def remarks(judged: Judgement) -> Iterator[str]:
-    """What else there is to say, a line each."""
+    """Yield the remarks below the answer, a line each."""
     facts = judged.facts
     yield judged.quorum.text if judged.quorum else facts.quorum_note
     if not facts.stale:
         yield from (f"not known: {why}" for why in facts.unknown)
     anyway = judged.of(Effect.ANYWAY)
     if anyway and judged.must_be_accepted:
-        have = "has" if len(anyway) == 1 else "have"
+        theirs = "its" if len(anyway) == 1 else "their"
         yield (
-            f"{words.count(len(anyway), 'partition')} will stop anyway: too few replicas {have} other brokers; "
-            "--accept-unavailable accepts that"
+            f"{words.count(len(anyway), 'partition')} will stop anyway: too few of {theirs} replicas are on other "
+            "brokers; --accept-unavailable accepts that"
         )
     yield from facts.notes
 
@@ -100,7 +100,7 @@ def _reasons(judged: Judgement, hosted: str) -> str:
 def _unknown(judged: Judgement, hosted: str) -> str:
     said = []
     if unknown := judged.of(Effect.NOT_KNOWN):
-        said.append(f"of {len(unknown):,} of {hosted} it is not known ({unknown[0].why})")
+        said.append(f"{len(unknown):,} of {hosted} cannot be judged ({unknown[0].why})")
     said += judged.facts.unknown
     if judged.quorum is None and not judged.facts.controllers_apart:
         said.append("whether they vote in the controllers' quorum: --controllers-apart says that they do not")

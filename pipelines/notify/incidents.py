@@ -18,13 +18,13 @@ from pipelines.notify.episodes import INCIDENT, LOST, Episode
 from pipelines.verdict import words
 
 GROWTH = timedelta(minutes=15)
-"""At most so often it is told that an incident has twice as many offline partitions or lost offsets."""
+"""The shortest time between two messages that an incident has doubled (offline partitions or lost offsets)."""
 
 TRIED = timedelta(days=7)
-"""For so long it is tried to tell that an incident ended: those of years would cost seconds at each round."""
+"""Ends of incidents older than this are not sent any more: those of years would cost seconds at each round."""
 
 NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
-"""What is said of the consumer groups of a loss, or of what is offline, until somebody asks."""
+"""The text for the consumer groups of a loss, or of offline partitions, until they are asked for."""
 
 
 def incident_episodes(

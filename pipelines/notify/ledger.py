@@ -1,8 +1,8 @@
-"""What was sent to whom: `ops/deliveries`, and in memory what is asked of it.
+"""The messages that were sent to each channel: `ops/deliveries`, with the part in memory that is queried.
 
 A message is recorded as `sending` before it goes out, and as `sent` or `failed` afterwards. A kill between the two
-leaves a message of which nobody knows whether it went out: it is sent once more, under the same key, because a double
-costs a glance and a lost page costs data. As one channel sends one message at a time, a kill makes one double of each
+leaves a message that may or may not have gone out. It is sent once more, under the same key, because a double costs a
+glance and a lost page costs data. As one channel sends one message at a time, a kill makes one double of each
 channel at most. An Alertmanager knows an alert again by its labels, so there only what it accepted is recorded.
 """
 

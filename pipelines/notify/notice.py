@@ -123,7 +123,7 @@ def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> 
 
 
 def command(state: AlertState, lake: str) -> str:
-    """What to type first."""
+    """The command to type first."""
     view = RULES[state.rule].look if state.rule in RULES else "verdict"
     cluster, topic = state.labels.get("cluster"), state.labels.get("topic")
     about = ["--cluster", cluster] if cluster else []

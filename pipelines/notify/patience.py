@@ -11,7 +11,7 @@ PATIENCE_S = 30
 
 
 def within(seconds: float, act: Callable[[], None]) -> None:
-    """Does it, on a thread that ends with the process; raises what it raises, NotAccepted where it takes longer."""
+    """Run `act` on a thread that ends with the process. Raises its error, or NotAccepted if it takes longer."""
     raised: list[BaseException] = []
 
     def run() -> None:

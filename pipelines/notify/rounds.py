@@ -68,7 +68,7 @@ class Worker(threading.Thread):
         except LeaseLost as lost:
             self.lost, self.complete = lost, False
             self._stop_all.set()
-        except Exception as error:  # its words may hold an address, which may be a secret
+        except Exception as error:  # the type alone: its text may have the channel's URL, which may be a secret
             self.complete = False
             _log.error("%s: %s while sending; trying again", self.channel.name, type(error).__name__)
 

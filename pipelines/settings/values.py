@@ -40,7 +40,7 @@ Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
 def _reference(value: str) -> str:
     if value and not REFERENCE.fullmatch(value):
         raise ValueError(
-            "a secret stands in no settings: write env:NAME or file:PATH, the variable or the file that holds it"
+            "a secret must not stand in settings: write env:NAME or file:PATH, the variable or the file that holds it"
         )
     return value
 

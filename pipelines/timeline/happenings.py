@@ -193,7 +193,7 @@ SILVER = (
     Kind("topic", hw_regressions.TABLE, _of("regressions"), "topic",
          lambda row: f"topic {row['topic']} was created anew", lambda _: "info", "class = 'topic_recreated'"),
 )  # fmt: skip
-"""Kinds of lines that silver has: what the page shows."""
+"""Kinds of lines that silver has rows for; the page shows these alone."""
 
 # A controller that restarts repeats old states with new times: the earliest time of one counts. A watcher repeats what
 # it sees each round, without an epoch: the first of the same word in a row counts, and what it found as it began is no

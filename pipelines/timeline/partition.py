@@ -107,7 +107,7 @@ def _states(lake: Lake, wanted: Filter, end: datetime, name: str) -> Iterator[St
 
 
 def _lost(lake: Lake, wanted: Filter) -> Iterator[LostRange]:
-    """What is lost, or may be; of a range that is not known nothing can be drawn."""
+    """The ranges that are lost, or may be; a loss without a known range cannot be drawn and is left out."""
     for row in select_rows(lake, hw_regressions.TABLE, f"{VIEWS['serious'].select(wanted)} ORDER BY ts"):
         if row["lost_from"] is not None and (row["lost_to"] or 0) > row["lost_from"]:
             yield LostRange(row["ts"], row["lost_from"], row["lost_to"] - 1, row["severity"] == "critical")

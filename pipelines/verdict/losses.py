@@ -52,7 +52,7 @@ def not_excluded(groups: Sequence[FallGroup]) -> str:
 def unjudged(group: FallGroup) -> str:
     """One change of leader by which a loss is not excluded: who, when, how many partitions, what is missing."""
     some = words.listed(group.examples, total=group.partitions)
-    missing = " and ".join(group.missing) or "not recorded"
+    missing = ", ".join(group.missing) or "not recorded"
     return f"{_who(group)} in {words.count(group.partitions, 'partition')} ({some}); missing: {missing}"
 
 

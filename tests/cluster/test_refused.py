@@ -201,7 +201,7 @@ def test_a_password_in_the_configuration_file_is_refused(tmp_path):
     (tmp_path / "my.toml").write_text('[watch]\nsasl_password = "geheim"')
     status, said = hwmark("--bootstrap", "k:1", "--config", "my.toml")
     assert status == 2
-    assert "watch.sasl_password is wrong: a secret stands in no settings: write env:NAME or file:PATH" in said
+    assert "watch.sasl_password is wrong: a secret must not stand in settings: write env:NAME or file:PATH" in said
     assert "geheim" not in said
 
 

@@ -15,18 +15,22 @@ def gate(
     broker: Annotated[list[int] | None, typer.Option(metavar="N", help="A broker to stop; again for more.")] = None,
     rack: Annotated[str | None, typer.Option(metavar="R", help="All brokers of this rack.")] = None,
     lake: Lake = None,
-    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Where the lake has several.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="The cluster, if the lake has several.")] = None,
     bootstrap: Annotated[
         str | None, typer.Option(metavar="HOST:PORT,...", help="Ask the cluster itself, its quorum too, not the lake.")
     ] = None,
     wait: Annotated[str | None, typer.Option(metavar="10m", help="Wait so long for a yes.")] = None,
-    max_age: Annotated[str, typer.Option(metavar="30s", help="How old what the lake knows may be.")] = "30s",
+    max_age: Annotated[
+        str, typer.Option(metavar="30s", help="The greatest age of the lake's newest rows for a yes.")
+    ] = "30s",
     accept_unavailable: Annotated[
         bool,
-        typer.Option("--accept-unavailable", help="Partitions with too few replicas to keep min ISR may stop."),
+        typer.Option(
+            "--accept-unavailable", help="Partitions with too few replicas to keep min ISR, all in sync, may stop."
+        ),
     ] = False,
     controllers_apart: Annotated[
-        bool, typer.Option("--controllers-apart", help="The controllers are no brokers: a lake does not show that.")
+        bool, typer.Option("--controllers-apart", help="No broker is a controller, too: a lake does not show that.")
     ] = False,
     downtime: Annotated[
         str | None,
@@ -39,8 +43,8 @@ def gate(
 ) -> None:
     """May these brokers be stopped now? Exit status 0: yes; 3: no, and what would break; 4: not known, and why.
 
-    Yes: every partition that they host keeps its min ISR and a caught-up leader to move to, and, where the cluster is
-    asked, the controllers keep a majority. Security and passwords for --bootstrap: [watch] of the configuration.
+    Yes: every partition that they host keeps its min ISR and a caught-up leader to move to, and, with --bootstrap,
+    the controllers keep a majority. Security and passwords for --bootstrap: [watch] of the configuration.
 
     \b
     Examples:

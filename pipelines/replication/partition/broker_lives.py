@@ -1,4 +1,4 @@
-"""What a partition's history knows of the lives of a broker: its starts, and whether they followed clean stops."""
+"""The lives of a broker as a partition's history knows them: its starts, and whether they followed clean stops."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pipelines.replication.partition.events import TermLookup
 from schemas.event_types import CLEAN_START, SESSION_EXPIRED
 
 STARTS_US = 1_000_000
-"""No broker starts faster: one that is seen in the ISR and answers again within this time had started before that."""
+"""No broker starts faster: if it is in the ISR and answers within this time, it did not restart in between."""
 UNTOLD_US = 60_000_000
 """A controller that tells nothing for this long may have ended: times of its rows are not known any finer, see
 telemetry.sources."""
 MOST_LOOKS = 12
-"""Each is twice as late as the one before: the last after a day and a half."""
+"""The number of looks. The wait doubles with each, from UNTOLD_US to a day and a half."""
 
 
 def count_clean_starts(states: Sequence[BrokerState], grace_us: int) -> int:

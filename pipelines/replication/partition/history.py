@@ -172,7 +172,7 @@ class PartitionHistory(Persisted):
         return TopicHistory(self.cluster, self.topic, self.partition)
 
     def _deleted_topic(self, topic_id: str | None) -> TopicHistory | None:
-        """The deleted topic of this id, while it is not closed."""
+        """The deleted topic with this id; None if there is none, or its history is closed."""
         if topic_id in (None, self.registration.topic_id):
             return None
         return next((t for t in reversed(self.topics[:-1]) if t.registration.topic_id == topic_id), None)

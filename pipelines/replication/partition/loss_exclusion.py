@@ -29,7 +29,7 @@ ENDED = frozenset({"fenced", "unregistered", "started", UNCLEAN_START})
 def missing_to_exclude_loss(
     terms: Terms, term: Term, before: CommittedMark, isr: IsrHistory, as_of: int, lookup: TermLookup
 ) -> list[str]:
-    """What would have to be known to exclude a loss as this term began, in words; empty where it is excluded.
+    """The evidence, in words, that is missing to exclude a loss as this term began; empty if the loss is excluded.
 
     `before` is the largest HW known of the terms before it.
     """

@@ -1,4 +1,4 @@
-"""The HW with which a broker starts is the one it had stored: it belongs to the last term that the broker took part in.
+"""High watermarks that brokers had stored: each belongs to the last term that its broker took part in.
 
 A broker checkpoints its HWs (replication-offset-checkpoint) and starts with them, as leader or as follower.
 """
@@ -143,8 +143,11 @@ def _behind_gap(position: BrokerPosition | None, event: PartitionEvent, lookup: 
 def _is_of_before_a_cut(
     position: BrokerPosition | None, hw: int, event: PartitionEvent, lookup: TermLookup
 ) -> bool | None:
-    """Whether a HW may have been stored before its broker cut its log below that: HWs are stored each 5 s, and after an
-    unclean stop that is the one of before, up to the end of its log. None where nobody tells whether it has stopped."""
+    """Whether a HW may have been stored before its broker cut its log below that HW.
+
+    HWs are stored every 5 s: after an unclean stop the stored one may be from before the cut. None if it is not known
+    whether the broker stopped.
+    """
     if position is None or hw > (position.hw_cut_off or -1):
         return False
     broker, since = event.broker_id, position.ts
@@ -264,9 +267,9 @@ def sole_isr_member(
 ) -> bool:
     """Whether a term ended with its leader alone in an ISR that satisfied min.insync.replicas all the time.
 
-    Its HW was then its LEO, but only if it knew: a controller also makes a leader that is dead the last of its ISR. It
-    was not where it waited for a replica that it had asked to let in, or that may have fetched: nobody tells of that
-    at each level, nor whether it had caught up. Where the leader told all its HWs they count.
+    The leader's HW was then its LEO. That does not hold if the leader did not know of this ISR (a controller leaves a
+    dead leader as its last member), or waited for a replica that it had proposed. Not every level shows proposals, so
+    all other replicas have to be away. If the leader reported all its HWs, these count instead.
     """
     since = isr.with_leader_only_since(term.epoch, term.broker_id)
     if since is None:
@@ -322,7 +325,7 @@ def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup
 
 
 def has_unknown_epoch(event: PartitionEvent, terms: Terms) -> bool:
-    """Whether a leader-epoch-checkpoint has an epoch after all terms known, whose election may be told yet."""
+    """Whether a leader-epoch-checkpoint has an epoch after all known terms: its election may be reported later."""
     newest = terms.terms[-1].epoch if terms.terms else terms.newest_folded
     return any(newest is None or epoch > newest for epoch, _ in epoch_entries(event.detail))
 

@@ -119,7 +119,7 @@ class Term(Persisted):
         return self.start_ts is not None and self.start_offset is not None and self.start_hw is None
 
     def summary_as_of(self, as_of: int, lookup: TermLookup) -> TermSummary:
-        """Its final summary once it is over, else what is known as of a time."""
+        """The final summary of the term if it is over, else its summary as of `as_of`."""
         if self.summary is not None:
             return self.summary
         if self.start_ts is None:
@@ -177,7 +177,7 @@ class BrokerPosition(Persisted):
     ts: int = 0
     has_gap: bool = False  # telemetry of it is missing since
     source_id: str = ""
-    hw_cut_off: int | None = None  # the HW with which it began, where it truncated its log below that
+    hw_cut_off: int | None = None  # the HW of its start, if it truncated its log below that afterwards
     source_epoch: int = 0
     followed_since: int = 0  # when the broker first began to follow in this epoch, 0 if that is not known
     told_epoch: int = -1  # the largest leader epoch in the broker's later ISR and HW rows, of the same source

@@ -185,7 +185,7 @@ def _committed_since(truncation: Truncation, terms: Terms, marks: list[Committed
     leader may have committed what it inherited. None where more may have been committed than is known: a leader did not
     tell of its term up to its end, and not every start since is known to have had all that was committed."""
     kept = list(zip(terms.terms, marks, strict=True))
-    # in which term of its epoch it took what it has nobody may have told: the first one's records may be among it
+    # an epoch may have several terms, and it is not always known in which one the replica fetched: the first counts
     last = None if truncation.last_term is None else truncation.last_term[0]
     place = next((i for i, (t, _) in enumerate(kept) if t.epoch == last), None)
     folded = truncation.last_term is not None and terms.since.get(truncation.replica_id, 0) is None

@@ -133,7 +133,7 @@ def test_a_broker_of_which_only_a_deposed_controller_tells_is_not_known(lake):
 def test_at_level_0_who_is_caught_up_is_not_known(lake):
     status, lines = gate(lake(health("orders", 0, level=0)), "--broker", "1")
     assert status == 4
-    assert "NOT KNOWN whether broker 1 may be stopped now: of 1 of 1 partition it is not known (at level 0" in lines[0]
+    assert "NOT KNOWN whether broker 1 may be stopped now: 1 of 1 partition cannot be judged (at level 0" in lines[0]
     assert "--bootstrap HOST:PORT asks the cluster itself" in lines[0]
 
 
@@ -327,3 +327,21 @@ def test_a_timeline_of_which_nothing_is_known_says_so(lake):
     assert json.loads(shown(path, "--format", "json")) == []
     done = CliRunner().invoke(app, ["show", "isr", "--broker", "1", "--lake", path])
     assert (done.exit_code, "--broker is for `show timeline`" in done.output) == (2, True)
+
+
+def test_a_min_isr_that_is_not_known_names_the_setting_that_sets_it(lake):
+    status, lines = gate(lake(health("orders", 0, min_isr=None)), "--broker", "1")
+    assert status == 4
+    assert lines[0].startswith(
+        "prod: NOT KNOWN whether broker 1 may be stopped now: 1 of 1 partition cannot be judged "
+        "(its min.insync.replicas is not known: [rules] min_isr sets it, --bootstrap HOST:PORT asks the cluster itself)"
+    )
+
+
+def test_partitions_that_will_stop_anyway_are_counted_in_plain_words(lake):
+    path = lake(health("single", 0, ar=[1], isr=[1], min_isr=1))
+    _, lines = gate(path, "--broker", "1")
+    assert (
+        "1 partition will stop anyway: too few of its replicas are on other brokers; --accept-unavailable accepts that"
+        in lines
+    )

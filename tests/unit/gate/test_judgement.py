@@ -303,6 +303,6 @@ def test_of_a_broker_that_is_down_already_it_is_not_said_that_it_must_not_be_sto
     kept = about(replace(ORDERS, isr=brokers(2, 3)), down=brokers(1))
     assert headline(judge(kept), NOON).startswith("prod: YES: broker 1 is down already: its 1 partition keeps min ISR")
     unsure = about(replace(ORDERS, isr=None), down=brokers(1))
-    assert headline(judge(unsure), NOON).startswith("prod: NOT KNOWN whether broker 1, down already, may stay away: of")
+    assert headline(judge(unsure), NOON).startswith("prod: NOT KNOWN whether broker 1, down already, may stay away: 1 ")
     both = about(late, stopped=(1, 2), down=brokers(1))
     assert "NO: brokers 1, 2 must not be stopped now, broker 1 is down already: 1 of 1" in headline(judge(both), NOON)

@@ -109,3 +109,8 @@ def test_a_yes_of_the_gate_opens_a_downtime_and_a_no_none(lake):
     assert [one.brokers for one in read_downtimes(Lake(lake))] == [(2,)]
     refused = hwmark("gate", "--broker", 2, "--bootstrap", "localhost:1", "--downtime", "15m")
     assert (refused.exit_code, "--downtime is written into a lake" in refused.output) == (2, True)
+
+
+def test_the_help_of_downtime_has_its_examples():
+    said = hwmark("downtime", "--help").output
+    assert 'hwmark downtime --cluster prod --broker 2 --for 2h --reason "kernel 6.12" --lake lake' in said

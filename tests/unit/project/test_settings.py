@@ -73,7 +73,7 @@ SECRETS = [("watch", "sasl_password"), ("watch", "ssl_key_password"), ("dashboar
 
 @pytest.mark.parametrize(("section", "key"), SECRETS)
 def test_a_secret_in_the_file_is_refused_and_not_repeated(file, section, key):
-    with pytest.raises(UsageError, match=rf"{section}\.{key} is wrong: a secret stands in no settings") as refused:
+    with pytest.raises(UsageError, match=rf"{section}\.{key} is wrong: a secret must not stand in settings") as refused:
         load(file(f'[{section}]\n{key} = "geheim"'))
     assert "geheim" not in str(refused.value)
 

@@ -185,7 +185,7 @@ def test_the_end_of_a_recording_is_said(lake, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--alert", "a1b3"], "knows no alert a1b3; did you mean a1b2?"),
+        (["--alert", "a1b3"], "has no incident or alert a1b3; did you mean a1b2?"),
         (["--alert", "a1b2", "--cluster", "prod"], "--alert a1b2 says what the report is on"),
         (["--since", "soon"], "--since soon is no time; say 15m"),
         (["--until", "later"], "--until later is no time; say 2026-11-21T09:20:00"),
