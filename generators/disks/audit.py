@@ -68,7 +68,8 @@ def directory_findings(directories: Sequence[LogDirectory]) -> list[Finding]:
     found = []
     for directory in directories:
         for problem in directory.problems:
-            found.append(Finding("", -1, directory.broker_id, "unreadable", Severity.UNKNOWN, str(problem)))
+            found.append(Finding("", -1, directory.broker_id, "unreadable", Severity.UNKNOWN, str(problem),
+                                 directory_id=directory.directory_id))  # fmt: skip
         for left in (one for one in directory.partitions if one.kind):
             detail = f"{left.path.name}: not the broker's replica ({left.kind}), and still a source of records"
             found.append(Finding(*left.place, directory.broker_id, f"kind_{left.kind}", Severity.INFO, detail))

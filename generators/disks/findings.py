@@ -30,3 +30,4 @@ class Finding(NamedTuple):
     to_offset: int | None = None
     other_broker_id: int | None = None
     topic_id: str | None = None
+    directory_id: str | None = None

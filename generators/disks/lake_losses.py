@@ -49,4 +49,5 @@ def differences(audit: PartitionAudit, losses: Sequence[Row]) -> Iterator[Findin
 
 def _finding(audit: PartitionAudit, log: ReplicaLog, detail: str, first: int, end: int) -> Finding:
     broker = log.directory.broker_id
-    return Finding(*audit.place, broker, "loss_differs", Severity.UNKNOWN, detail, first, end, None, log.topic_id)
+    return Finding(*audit.place, broker, "loss_differs", Severity.UNKNOWN, detail, first, end, None, log.topic_id,
+                   log.directory.directory_id)  # fmt: skip

@@ -108,7 +108,7 @@ class ReplicaLog:
         topic, partition = self.source.place
         broker, another = self.directory.broker_id, other.directory.broker_id if other else None
         told = Finding(topic, partition, broker, kind, severity, detail, from_offset, to_offset, another, self.topic_id)
-        self.findings.append(told)
+        self.findings.append(told._replace(directory_id=self.directory.directory_id))
 
 
 def read_replica(

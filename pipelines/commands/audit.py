@@ -60,7 +60,8 @@ def audit(
     """
     from generators.disks.audit import PartitionAudit, Totals, directory_findings, partition_audits
     from generators.disks.directories import find_log_directories
-    from generators.disks.findings import Severity
+    from generators.disks.earlier_findings import EarlierFindings
+    from generators.disks.findings import Finding, Severity
     from generators.disks.lake_losses import differences
     from generators.disks.segments import look_up
 
@@ -73,12 +74,14 @@ def audit(
     directories = find_log_directories(paths)
     general = directory_findings(directories)
     losses = {} if place is None else _losses(place, str(cluster))
+    earlier = EarlierFindings([] if place is None else _standing(place, str(cluster)), directories, deep=deep)
     totals.count_findings(general)
     chosen = None if topic is None else (topic, partition)
     with working("audit", each=False) as say:
         for one in partition_audits(directories, live=live, deep=deep, chosen=chosen, on_progress=say):
             one.findings += differences(one, losses.get(one.place, ())) if place is not None else []
             totals.count(one)
+            earlier.observe(one)
             rows += one.findings if place is not None else []
             if every or topic is not None or any(finding.severity is not Severity.INFO for finding in one.findings):
                 shown += [one.without_batches()] if len(shown) < SHOWN else []
@@ -91,7 +94,10 @@ def audit(
     head = totals.words(brokers, time.monotonic() - began)
     status = _status(totals)
     if place is not None:
-        _keep(place, str(cluster), [*general, *rows])
+        found = [*general, *rows]
+        covered = f"{', '.join(dict.fromkeys(one.name for one in directories))}: {head}"
+        itself = Finding(topic or "", -1 if partition is None else partition, None, "audited", Severity.INFO, covered)
+        _keep(place, str(cluster), [*earlier.ended(found), *found, itself], deep=deep)
     as_json = format is TableOrJson.json
     echo(_json(totals, shown, general, status, left_out) if as_json else _text(head, shown, findings))
     if left_out and not as_json:
@@ -123,17 +129,25 @@ def _losses(place: LakeTables, cluster: str) -> dict[tuple[str, int], list[dict[
     return found
 
 
-def _keep(place: LakeTables, cluster: str, findings: Sequence[Finding]) -> None:
+def _standing(place: LakeTables, cluster: str) -> list[dict[str, Any]]:
+    """What earlier audits of a cluster found and no later one ended."""
+    from pipelines.lake.queries import select_rows, text
+    from pipelines.verdict.disk_findings import standing_findings
+    from schemas import audits
+
+    return select_rows(place, audits.TABLE, standing_findings(f"cluster = {text(cluster)}"))
+
+
+def _keep(place: LakeTables, cluster: str, findings: Sequence[Finding], *, deep: bool) -> None:
     """Append the findings to ops/audits."""
     import pyarrow as pa
 
     from schemas import audits
 
-    same = {"audit_id": uuid.uuid4().hex, "audited_at": clock.now(), "cluster": cluster}
+    same = {"audit_id": uuid.uuid4().hex, "audited_at": clock.now(), "cluster": cluster, "deep": deep}
     rows = [{**same, **finding._asdict(), "severity": finding.severity.value, "topic": finding.topic or None}
             for finding in findings]  # fmt: skip
-    if rows:
-        place.append(audits.TABLE, pa.Table.from_pylist(rows, schema=audits.ARROW))
+    place.append(audits.TABLE, pa.Table.from_pylist(rows, schema=audits.ARROW))
 
 
 def _status(totals: Totals) -> int:

@@ -17,6 +17,7 @@ from pipelines.timeline.happenings import Timeline, timeline
 from pipelines.timeline.partition import partition_past
 from pipelines.verdict import Limits, Line, lines, sentences, verdict
 from pipelines.verdict.collect import Survey, survey
+from pipelines.verdict.disk_findings import standing_findings
 from pipelines.verdict.judged import ended
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.losses import NOT_EXCLUDED, unjudged
@@ -170,11 +171,9 @@ def _failed_checks(lake: Lake) -> list[Row]:
 
 
 def _audit_findings(lake: Lake, wanted: Filter) -> list[Row]:
-    """The findings of the last audit of disks of each cluster that are critical, or could not be told."""
-    found = f"SELECT * FROM t WHERE {Filter(wanted.cluster, wanted.topic, wanted.partition).where(_AUDITS)}"
-    last = f"SELECT *, max(audited_at) OVER (PARTITION BY cluster) AS last FROM ({found})"
-    sql = f"SELECT * FROM ({last}) WHERE audited_at = last AND severity <> 'info'"
-    return select_rows(lake, audits.TABLE, f"{sql} ORDER BY cluster, severity, topic, partition LIMIT {PARTITIONS}")
+    """What audits of disks found critical, or could not tell, unless a later one no longer finds it."""
+    found = standing_findings(Filter(wanted.cluster, wanted.topic, wanted.partition).where(_AUDITS))
+    return select_rows(lake, audits.TABLE, f"{found} ORDER BY cluster, severity, topic, partition LIMIT {PARTITIONS}")
 
 
 def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:

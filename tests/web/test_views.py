@@ -328,8 +328,10 @@ def test_findings_of_the_last_audit_stand_with_their_partition_and_their_broker(
         page = words_of(ask(view))
         assert "diverges, clicks-0 of broker 2: ends at 300" in page
         assert "ends at 120" not in page
-    sound = {"audited_at": at(20), "severity": "info", "kind": "recovery", "detail": "not stopped cleanly"}
-    write(lake, "audits", row | sound)
+    elsewhere = {"audited_at": at(20), "severity": "info", "kind": "recovery", "detail": "not stopped cleanly"}
+    write(lake, "audits", row | elsewhere)
+    assert "ends at 300" in words_of(ask(f"/{BROKER}")), "the later audit says nothing of this finding"
+    write(lake, "audits", row | {"audited_at": at(30), "severity": "info", "detail": "no longer found"})
     for view in (f"/partition?{WHERE}", f"/{BROKER}"):
         assert "ends at 300" not in words_of(ask(view)), "a later audit found no such thing"
 

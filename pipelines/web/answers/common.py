@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from pipelines.lake.queries import Filter, Row, View, select_rows, text
 from pipelines.verdict import Condition, Limits, Line, State, Verdict, judged, verdict
 from pipelines.verdict.collect import Survey, survey
+from pipelines.verdict.disk_findings import standing_findings
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.present import STATES
 from pipelines.verdict.standing import standing
@@ -128,10 +129,9 @@ def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
 
 
 def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
-    """The findings of the last audit of disks that is about these partitions or brokers."""
-    found = f"SELECT * FROM t WHERE cluster = {text(cluster)} AND {where}"
-    last = f"severity <> 'info' AND audited_at = (SELECT max(audited_at) FROM ({found}))"
-    return rows(reader, audits.TABLE, f"{found} AND {last} ORDER BY severity, topic, partition LIMIT 30")
+    """What audits of disks found of these partitions or brokers, unless a later one no longer finds it."""
+    found = standing_findings(f"cluster = {text(cluster)} AND {where}")
+    return rows(reader, audits.TABLE, f"{found} ORDER BY severity, topic, partition LIMIT 30")
 
 
 WORST_FIRST = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"

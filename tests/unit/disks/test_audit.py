@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from generators.disks.segments import log_end, look_up
 from pipelines.cli import app
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
+from pipelines.lake.queries import select_rows
+from pipelines.verdict.disk_findings import standing_findings
 from schemas import audits, hw_regressions
 from tests.unit.disks.disk_files import (
     TS,
@@ -127,6 +130,112 @@ def test_findings_are_rows_of_a_lake(tmp_path):
     (row,) = [row for row in rows if row["severity"] == "critical"]
     assert (row["topic"], row["broker_id"], row["from_offset"], row["to_offset"]) == ("orders", 1, 120, 300)
     assert (row["cluster"], row["other_broker_id"], len(row["topic_id"])) == ("c", 2, 22)
+
+
+def standing(lake):
+    """The findings that page and report show, each with its place and broker."""
+    rows = select_rows(Lake(str(lake)), audits.TABLE, standing_findings("true"))
+    return sorted((row["kind"], row["topic"], row["broker_id"]) for row in rows)
+
+
+def audit_of(tmp_path, *options):
+    """Audit with a lake; returns the rows that it writes."""
+    before = set(rows_of(tmp_path / "lake"))
+    assert hwmark(tmp_path / "data", "--lake", tmp_path / "lake", "--cluster", "c", *options).exit_code in (0, 3, 4)
+    return [row for name, row in rows_of(tmp_path / "lake").items() if name not in before]
+
+
+def rows_of(lake):
+    rows = Lake(str(lake)).read(audits.TABLE, audits.ARROW).to_pylist()
+    return {(row["audit_id"], row["kind"], row["topic"], row["partition"], row["broker_id"]): row for row in rows}
+
+
+def two_damaged(tmp_path):
+    """Topics t and u on brokers 1 and 2, both damaged on broker 1, and a lake that has the findings."""
+    with_loss(tmp_path / "lake", recorded(tmp_path / "other") / "data", lost_from=0, lost_to=1)
+    one, two = directory(tmp_path / "data", 1), directory(tmp_path / "data", 2)
+    for folder in (one, two):
+        for name in ("t-0", "u-0"):
+            partition(folder, [batch(0), batch(1)], [(0, 0)], name=name, topic_id="A" * 22)
+    for name in ("t-0", "u-0"):
+        damage(one / name)
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == [("damaged", "t", 1), ("damaged", "u", 1)]
+    return one, two
+
+
+def damage(replica):
+    (replica / "00000000000000000000.log").write_bytes(batch(0) + bytes(batch(1)[:-1]) + b"X")
+
+
+def repair(replica):
+    (replica / "00000000000000000000.log").write_bytes(batch(0) + batch(1))
+
+
+def test_an_audit_that_finds_nothing_says_so_and_what_it_covered(tmp_path):
+    one, _ = two_damaged(tmp_path)
+    assert not any(row["detail"].startswith("no longer") for row in audit_of(tmp_path)), "both are found again"
+    repair(one / "t-0")
+    ended, itself = audit_of(tmp_path, "--topic", "t", "--partition", "0")
+    assert (ended["kind"], ended["severity"], ended["detail"][:18]) == ("damaged", "info", "no longer found: 0")
+    assert (itself["kind"], itself["topic"], itself["partition"], itself["severity"]) == ("audited", "t", 0, "info")
+    assert re.sub(" in .* s:", ":", itself["detail"]) == (
+        "broker 1, broker 2: 1 partitions of 2 brokers, 2 replicas, 4 batches, 0.0 MB: 0 critical, 0 unknown, 0 info"
+    )
+
+
+def test_a_later_audit_ends_only_findings_of_replicas_that_it_read(tmp_path):
+    one, _ = two_damaged(tmp_path)
+    for name in ("t-0", "u-0"):
+        repair(one / name)
+    audit_of(tmp_path, "--topic", "t")
+    assert standing(tmp_path / "lake") == [("damaged", "u", 1)]
+    (tmp_path / "data" / "broker-1").rename(tmp_path / "away")
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == [("damaged", "u", 1)], "broker 1 was not given"
+    (tmp_path / "away").rename(tmp_path / "data" / "broker-1")
+    (one / "u-0" / "00000000000000000000.log").rename(tmp_path / "segment")
+    audit_of(tmp_path)
+    assert ("damaged", "u", 1) in standing(tmp_path / "lake"), "the log could not be read"
+    (tmp_path / "segment").rename(one / "u-0" / "00000000000000000000.log")
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == []
+
+
+def test_a_finding_of_a_replica_that_is_gone_ends_with_an_audit_of_its_directory(tmp_path):
+    one, _ = two_damaged(tmp_path)
+    shutil.rmtree(one / "t-0")
+    (one / "replication-offset-checkpoint").write_text("damaged")
+    audit_of(tmp_path)
+    assert ("damaged", "t", 1) in standing(tmp_path / "lake"), "the directory has files that could not be read"
+    (one / "replication-offset-checkpoint").unlink()
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == [("damaged", "u", 1)]
+
+
+def test_a_finding_about_two_replicas_ends_only_if_both_were_read(tmp_path):
+    with_loss(tmp_path / "lake", recorded(tmp_path / "other") / "data", lost_from=0, lost_to=1)
+    one, two = directory(tmp_path / "data", 1), directory(tmp_path / "data", 2)
+    partition(one, [batch(0), batch(1)], [(0, 0)])
+    partition(two, [batch(0), batch(1, ts=TS + 1)], [(0, 0)])
+    audit_of(tmp_path)
+    (found,) = standing(tmp_path / "lake")
+    assert found[0] == "checksums_differ"
+    two.rename(tmp_path / "away")
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == [found]
+
+
+def test_what_was_found_deep_ends_only_with_a_deep_audit(tmp_path):
+    with_loss(tmp_path / "lake", recorded(tmp_path / "other") / "data", lost_from=0, lost_to=1)
+    at = partition(directory(tmp_path / "data", 1), [batch(0, payload=b"\x7f")], [(0, 0)])
+    audit_of(tmp_path, "--deep")
+    assert standing(tmp_path / "lake") == [("damaged", "t", 1)]
+    audit_of(tmp_path)
+    assert standing(tmp_path / "lake") == [("damaged", "t", 1)]
+    repair(at)
+    audit_of(tmp_path, "--deep")
+    assert standing(tmp_path / "lake") == []
 
 
 def with_loss(folder, data, **loss):

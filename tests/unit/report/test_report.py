@@ -164,7 +164,9 @@ def test_what_the_last_audit_of_disks_found_is_said(lake, tmp_path):
     assert "Disks of prod, audited" in page
     assert "critical: broker 1, clicks-0: following broker 2 it cuts 120..299" in page
     assert "not stopped cleanly" not in page
-    write(lake, "audits", found | {"audited_at": at(60), "severity": "info", "detail": "not stopped cleanly"})
+    write(lake, "audits", found | {"audited_at": at(60), "topic": "orders", "severity": "info", "detail": "sound"})
+    assert "it cuts 120..299" in words_of(report(lake, tmp_path)), "the later audit was of another topic"
+    write(lake, "audits", found | {"audited_at": at(60), "severity": "info", "detail": "no longer found"})
     assert "it cuts 120..299" not in words_of(report(lake, tmp_path)), "a later audit found no such thing"
 
 
