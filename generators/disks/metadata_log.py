@@ -28,6 +28,8 @@ from generators.disks.records import Damaged, Record, records
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from generators.disks.voters import Voters, named_voters, with_directories
 
+FEW_VOTERS = 4
+"""With so many voters at most, a record that all had, each at a time of its own, is one that no leader can lack."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -198,21 +200,26 @@ def agreed_end(node: NodeLog, chosen: NodeLog) -> int:
 def committed_end(nodes: Sequence[NodeLog]) -> int:
     """The offset below which the quorum is known to have committed `longest(nodes)` (proofs 5.1); 0 if nothing is.
 
-    By a complete snapshot of the same lineage, or by a majority of the voters that have a record of an epoch and are in
-    that epoch, or if the logs of all voters are given and none has a later epoch. What a later leader copied to a
-    majority is not committed by their number. What the logs of all voters have no later leader can lack, whichever of
-    them it will be: copies of a cluster that was stopped end in epochs of which few nodes have a record.
+    Copies may be of different times. A record is committed if
+
+    - a complete snapshot of the same lineage holds it; or
+    - a majority of the voters has it while in its epoch or the next one. In a later epoch their number says nothing: a
+      leader of an epoch between may lack it, and replace it yet (Figure 8 of Raft); or
+    - the copies of all voters are given and in one epoch, a majority has it, and none has a record of a later epoch; or
+    - all voters have it, and are in one epoch or four at most. To replace it takes two voters that had it before,
+      besides a majority that had not.
     """
     chosen = longest(nodes)
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
     voters = chosen.voters
     present = {node.directory.broker_id: node for node in nodes if _votes(node.directory, voters)}
-    given = len(present) == len(voters) and all(node.is_whole for node in present.values())
-    if voters and len(present) == len(voters):
+    in_one_epoch = len({node.quorum_epoch for node in present.values()}) == 1
+    given = in_one_epoch and len(present) == len(voters) and all(node.is_whole for node in present.values())
+    if voters and len(present) == len(voters) and (in_one_epoch or len(voters) <= FEW_VOTERS):
         bound = max(bound, min(agreed_end(node, chosen) for node in present.values()))
     for epoch, start in zip(chosen.lineage.epochs, chosen.lineage.starts, strict=True):
         newest = given and max(node.lineage.epochs[-1:] for node in nodes) == (epoch,)
-        ends = [agreed_end(node, chosen) for node in present.values() if node.quorum_epoch == epoch or newest]
+        ends = [agreed_end(node, chosen) for node in present.values() if node.quorum_epoch <= epoch + 1 or newest]
         if len(ends) > len(voters) // 2:
             end = min(sorted(ends)[-(len(voters) // 2 + 1)], (chosen.lineage.end_of(epoch) or (epoch, 0))[1])
             bound = max(bound, end if end > start else 0)

@@ -78,7 +78,8 @@ def test_the_end_of_the_log_is_not_committed(tmp_path):
     three = nodes(data)
     assert (committed_end(three), longest(three).lineage.end) == (215, 227)
     assert committed_end(nodes(data / "broker-1")) == 0
-    assert committed_end(nodes(data / "broker-2", data / "broker-3")) == 0, "broker 3 is in a later epoch by now"
+    assert committed_end(nodes(data / "broker-2", data / "broker-3")) == 215, "broker 3 is in the epoch after it"
+    assert committed_end(nodes(data / "broker-1", data / "broker-3")) == 0, "broker 3 is three epochs further"
     rows = Replay("c").read(three)
     assert [bool(flag) for flag in rows.rows["committed"].to_pylist()] == (rows.offsets < 215).tolist()
 
@@ -172,6 +173,37 @@ def test_what_the_logs_of_all_voters_have_is_committed_in_whichever_epochs_they_
         metadata_node(tmp_path, broker, records, quorum_epoch=broker + 1)
     assert (committed_end(nodes(tmp_path)), longest(nodes(tmp_path)).lineage.end) == (2, 3)
     assert committed_end(nodes(tmp_path / "broker-1", tmp_path / "broker-3")) == 0
+
+
+def test_copies_of_different_times_commit_nothing_that_a_leader_between_them_may_replace(tmp_path):
+    """Figure 8 of Raft with 3 voters. Node 1 wrote a record in epoch 2. Node 2 led epoch 3 by the vote of node 3, and
+    wrote another one at its offset. Node 1 leads epoch 4 and copies the old one to node 3; node 2 can still replace it.
+    The copy of node 2 is from before it led.
+    """
+    metadata_node(tmp_path, 1, [(2, TOPIC), (2, NO_OP)], quorum_epoch=4)
+    metadata_node(tmp_path, 2, [(2, TOPIC)], quorum_epoch=2)
+    metadata_node(tmp_path, 3, [(2, TOPIC), (2, NO_OP)], quorum_epoch=4)
+    assert committed_end(nodes(tmp_path)) == 2, "what all three have no leader can have replaced"
+
+
+@pytest.mark.parametrize(("epoch", "committed"), [(3, 3), (4, 0)])
+def test_a_majority_in_the_epoch_after_that_of_a_record_commits_it(tmp_path, epoch, committed):
+    """No epoch lies between, in which a leader without the record could have been: the leader of epoch 3 has it."""
+    for broker in (1, 2):
+        metadata_node(tmp_path, broker, [(2, TOPIC), (2, NO_OP)], quorum_epoch=epoch)
+    assert committed_end(nodes(tmp_path)) == committed
+
+
+@pytest.mark.parametrize(("epoch", "committed"), [(2, 0), (4, 3)])
+def test_what_five_voters_had_at_different_times_is_not_committed_unless_in_one_epoch(tmp_path, epoch, committed):
+    """Figure 8 with 5 voters. Nodes 1 and 5 have a record of epoch 2; the copy of node 5 is of then. Node 2 led epoch 3
+    and wrote another one at its offset on 2 and 5. Node 1 leads epoch 4, and 2, 3 and 4 have the old one by now. Node 5
+    can be elected in epoch 5 all the same: it has the newest epoch.
+    """
+    for broker in (1, 2, 3, 4, 5):
+        records = [(2, TOPIC), (2, NO_OP)]
+        metadata_node(tmp_path, broker, records, quorum_epoch=4 if broker < 5 else epoch, voters=(1, 2, 3, 4, 5))
+    assert committed_end(nodes(tmp_path)) == committed
 
 
 def voters_record(*voters, with_directories=False):
