@@ -9,12 +9,16 @@ open, `accounts` is compacted, `clicks` is partitioned by key (murmur2), and a t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import select
 import shutil
 import signal
+import socket
 import sys
 import tarfile
+import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Mapping
@@ -348,6 +352,113 @@ class Power(Recording):
                 shutil.copyfile(file, cluster.brokers[node].data / "orders-0" / file.name)
 
 
+class Proxy:
+    """A relay before a broker that cuts a client's connection at the next record, as `armed` says.
+
+    `request`: before the record reaches the broker; `answer`: once the broker has it and has answered.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port, self.armed = port, ""
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port = self._server.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._relay, args=self._server.accept()[:1], daemon=True).start()
+
+    def _relay(self, client: socket.socket) -> None:
+        with (
+            contextlib.suppress(OSError, EOFError),
+            client,
+            socket.create_connection(("127.0.0.1", self._port)) as broker,
+        ):
+            while True:
+                ready, _, _ = select.select([client, broker], [], [])
+                if broker in ready:
+                    client.sendall(self._frame(broker))
+                    continue
+                request = self._frame(client)
+                armed = self.armed if request[4:6] == b"\0\0" else ""  # the key of Produce
+                self.armed = "" if armed else self.armed
+                if armed != "request":
+                    broker.sendall(request)
+                if armed:
+                    broker.settimeout(2)  # of acks 0 there is no answer
+                    with contextlib.suppress(TimeoutError):
+                        self._frame(broker)
+                    return
+
+    @staticmethod
+    def _frame(end: socket.socket) -> bytes:
+        """A request or an answer with its length. Raises EOFError at the end of the connection."""
+        content, left = b"", 4
+        while left:
+            piece = end.recv(left)
+            if not piece:
+                raise EOFError
+            content += piece
+            left = 4 + int.from_bytes(content[:4], "big") - len(content) if len(content) >= 4 else 4 - len(content)
+        return content
+
+
+class ByProxy(Cluster):
+    """Brokers of which the first is reached by a proxy alone."""
+
+    def _properties(self, broker: Broker, settings: Mapping[str, object]) -> str:
+        text = super()._properties(broker, settings)
+        if broker.node_id != ALONE:
+            return text
+        self.proxy = Proxy(broker.port)
+        return text.replace(
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{broker.port}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{self.proxy.port}",
+        )
+
+
+class Guarantees(Recording):
+    """One script under acks 0, acks all, and acks all with idempotence: 20 records, two cuts.
+
+    Record 5 does not reach the broker, and the answer to record 10 not the client. `none` has lost 5, `all` has 10
+    twice and `idempotent` each once. Only the leader's directory is kept.
+    `python -m tests.disks.recorder guarantees 4.1 FOLDER` makes it.
+    """
+
+    def __init__(self, kafka: str, folder: Path) -> None:
+        self.folder, self.written = folder, {}
+        self.cluster: ByProxy = ByProxy(folder / "brokers", version(kafka), Journal(folder), SETTINGS)
+
+    def play(self) -> None:
+        """All of it; nothing is left running."""
+        cluster = self.cluster
+        try:
+            cluster.start()
+            cluster.wait_until_up()
+            for topic, acks, idempotent in (("none", "0", False), ("all", "all", False), ("idempotent", "all", True)):
+                cluster.create_topic(topic, [[ALONE, STALE]], min_insync_replicas="2")
+                time.sleep(3)
+                settings = {"acks": acks, "enable.idempotence": idempotent, "max.in.flight": 1}
+                producer = self._producer(**settings)
+                for k in range(20):
+                    cluster.proxy.armed = {5: "request", 10: "answer"}.get(k, "")
+                    self._send(producer, topic, range(k, k + 1), lambda k: f"key-{k}", "order", 0)
+                    time.sleep(3 if k in (5, 10) else 0)
+            time.sleep(6)
+        finally:
+            cluster.stop_all()
+            cluster.proxy.close()
+        (self.folder / "clients.json").write_text(json.dumps({"written": self.written}))
+        kept = self.folder / "data" / f"broker-{ALONE}"
+        shutil.copytree(
+            cluster.brokers[ALONE].data, kept, copy_function=shutil.copy2, ignore=shutil.ignore_patterns("__*")
+        )
+
+
 def pack(folder: Path, out: Path) -> None:
     """One small archive: without the preallocated index files of the metadata log, which nothing reads."""
 
@@ -367,5 +478,5 @@ if __name__ == "__main__":
     *kind, kafka, folder = sys.argv[1:]
     at = Path(folder)
     at.mkdir(parents=True)
-    {"faults": Faults, "power": Power}.get("".join(kind), Recording)(kafka, at).play()
+    {"faults": Faults, "guarantees": Guarantees, "power": Power}.get("".join(kind), Recording)(kafka, at).play()
     pack(at, at.with_name(f"{at.name}.tar.xz"))

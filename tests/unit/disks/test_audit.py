@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 import zlib
+from base64 import b64decode
+from collections import Counter
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -103,6 +105,27 @@ def test_what_the_mission_says_of_five_things_a_real_directory_shows(tmp_path):
     (payments, *_) = logs(tmp_path / "data", chosen=("payments", 0))
     producers = payments.producers
     assert (producers.committed, producers.aborted, list(producers.open.values())) == (1, 1, [22])
+
+
+@pytest.mark.parametrize(
+    ("topic", "records", "with_sequence", "lost", "twice"),
+    [("none", 19, False, ["order 5"], []), ("all", 21, False, [], ["order 10"]), ("idempotent", 20, True, [], [])],
+    ids=["acks=0: at most once", "acks=all: at least once", "acks=all and idempotence: exactly once"],
+)
+def test_delivery_guarantees_are_counted_on_one_script(tmp_path, topic, records, with_sequence, lost, twice):
+    """Mission, system 18. Record 5 did not reach the broker, the answer to 10 not the client; all were acknowledged."""
+    recorded(tmp_path, "guarantees_4.1")
+    acknowledged = [text for _, text in json.loads((tmp_path / "clients.json").read_text())["written"][f"{topic}-0"]]
+    assert acknowledged == [f"order {k}" for k in range(20)]
+    told = json.loads(hwmark(tmp_path / "data", "--topic", topic, "--format", "json").stdout)
+    ((replica,),) = [one["replicas"] for one in told["partitions"]]
+    assert (replica["records"], replica["end"], replica["producers"]) == (records, records, int(with_sequence))
+    out = tmp_path / "records.jsonl"
+    place = ["--topic", topic, "--partition", "0", "--offsets", f"0..{records - 1}", "--out", str(out)]
+    assert CliRunner().invoke(app, ["rescue", "--from", str(tmp_path / "data"), *place]).exit_code == 0
+    stored = Counter(b64decode(json.loads(line)["value"]).decode() for line in out.read_text().splitlines())
+    assert [text for text in acknowledged if not stored[text]] == lost
+    assert [text for text, times in stored.items() if times > 1] == twice
 
 
 def test_an_audit_writes_nothing_and_says_what_it_found_by_its_status(tmp_path):
