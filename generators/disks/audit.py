@@ -21,7 +21,7 @@ class PartitionAudit:
     findings: list[Finding]
 
     def without_batches(self) -> PartitionAudit:
-        """The same, once all is compared: a million batches take 25 MB."""
+        """This audit without what only the comparison needs: a million batches take 25 MB."""
         for log in self.logs:
             log.keys = log.keys[:0].copy()
         return self
@@ -64,16 +64,22 @@ class Totals:
 
 
 def directory_findings(directories: Sequence[LogDirectory]) -> list[Finding]:
-    """Files of the directories themselves that cannot be read, and directories that are no partition any more."""
+    """Findings about files of the directories that cannot be read, and about directories that are no replica."""
     found = []
     for directory in directories:
         for problem in directory.problems:
             found.append(Finding("", -1, directory.broker_id, "unreadable", Severity.UNKNOWN, str(problem),
                                  directory_id=directory.directory_id))  # fmt: skip
         for left in (one for one in directory.partitions if one.kind):
-            detail = f"{left.path.name}: not the broker's replica ({left.kind}), and still a source of records"
+            is_or_was = "not yet" if left.kind == "future" else "no longer"
+            detail = f"{left.path.name}: {is_or_was} the broker's replica; `hwmark rescue` reads its records"
             found.append(Finding(*left.place, directory.broker_id, f"kind_{left.kind}", Severity.INFO, detail))
     return found
+
+
+def is_chosen(place: Place, chosen: tuple[str, int | None] | None) -> bool:
+    """Whether a partition is of the topic (and has the number) that was chosen, if one was."""
+    return chosen is None or (place[0] == chosen[0] and chosen[1] in (None, place[1]))
 
 
 def partition_audits(
@@ -88,8 +94,7 @@ def partition_audits(
     replicas: dict[Place, list[tuple[LogDirectory, PartitionDirectory]]] = {}
     for directory in directories:
         for one in directory.partitions:
-            wanted = chosen is None or (one.place[0] == chosen[0] and chosen[1] in (None, one.place[1]))
-            if one.is_replica and wanted:
+            if one.is_replica and is_chosen(one.place, chosen):
                 replicas.setdefault(one.place, []).append((directory, one))
     sizes: dict[str, int] = {}
     for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):

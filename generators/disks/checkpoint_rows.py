@@ -42,9 +42,9 @@ class ReplicaFiles(NamedTuple):
 
     @property
     def epoch(self) -> int | None:
-        """The last epoch in which it led, or got a batch: of that one, or of an earlier one, is its high watermark.
+        """The last epoch in which it led, or got a batch; its high watermark is of that epoch or of an earlier one.
 
-        An entry at the end of the log counts, too: its leader may have committed what it found there (5.4).
+        An entry at the end of the log counts, too: the leader of that epoch may have committed what it found (5.4).
         """
         return self.entries[-1][0] if self.entries else None
 
@@ -56,7 +56,8 @@ class BrokerCheckpoints:
     broker_id: int
     replicas: dict[Place, ReplicaFiles] = field(default_factory=dict)
     told: dict[str, tuple[float, bool | None]] = field(default_factory=dict)
-    """Time of the checkpoint told last (epoch seconds) by directory; whether it was stopped, None: it is read again."""
+    """By directory: time (epoch seconds) of the checkpoint that was told last, and whether its broker was stopped then;
+    None if files of it could not be read, so that the checkpoint is read again."""
     problems: list[str] = field(default_factory=list)
     others: Sequence[LogDirectory] = ()
     """Directories of other brokers that were read at the same time."""
@@ -143,7 +144,7 @@ class BrokerCheckpoints:
         return ReplicaFiles(unchanged[1], hw, leo, unchanged[2])
 
     def _confirmed(self, place: Place, files: ReplicaFiles) -> int | None:
-        """The high watermark above the end of a log that another broker in its epoch has at least, None without one.
+        """A high watermark above the log's end, up to that of another broker in the same epoch; None without one.
 
         Two checkpoints are not damaged alike: the log was cut, as by a power failure that hit all replicas.
         """

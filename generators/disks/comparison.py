@@ -25,7 +25,7 @@ def compare(logs: Sequence[ReplicaLog]) -> None:
 
 
 def _are_of_two_topics(one: ReplicaLog, other: ReplicaLog) -> bool:
-    """Whether two logs of one name are of different topics, which is a finding; their offsets say nothing then."""
+    """Whether two logs of one name are of different topics, so that they cannot be compared; adds that as a finding."""
     ids = one.topic_id, other.topic_id
     if None in ids or ids[0] == ids[1]:
         return False
@@ -35,7 +35,7 @@ def _are_of_two_topics(one: ReplicaLog, other: ReplicaLog) -> bool:
 
 
 def _compare_checksums(one: ReplicaLog, other: ReplicaLog) -> None:
-    """Equal epochs and offsets have equal checksums above both cleaner offsets and log starts (5.7)."""
+    """Add findings on batches of equal epoch and offset that differ above both cleaner offsets and log starts (5.7)."""
     common = parts_at(one.lineage, other.lineage)
     first = max(one.explained_to, other.explained_to, one.log_start, other.log_start)
     if common is None and min(one.end, other.end) <= first:

@@ -34,8 +34,8 @@ _PARTITION = re.compile(rf"({TOPIC.pattern})-(\d{{1,9}})(?:\.[0-9a-f]{{32}}-(del
 
 @dataclass
 class PartitionDirectory:
-    """One partition in one log directory; `kind` is delete, future or stray for those that are no longer or not yet
-    the broker's replica."""
+    """One partition in one log directory; `kind` is delete or stray if it is no longer the broker's replica, and future
+    if it is not yet."""
 
     folder: str
     place: Place
@@ -87,7 +87,7 @@ class LogDirectory:
 
     @property
     def name(self) -> str:
-        """The broker it is of, as said to a person."""
+        """The broker that it belongs to, in words; its path if that is not known."""
         return f"broker {self.broker_id}" if self.broker_id is not None else printable(str(self.path))
 
     def offsets_in(self, file: str) -> dict[Place, int]:

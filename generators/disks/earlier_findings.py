@@ -11,11 +11,11 @@ from generators.disks.findings import Finding, Severity
 
 Row = dict[str, Any]
 NOT_COMPARED = frozenset({"not_compared", "topic_ids"})
-"""Kinds by which replicas were not compared: what an earlier audit found of both may still be so."""
+"""Kinds that say that replicas were not compared: what an earlier audit found of a pair may still be so."""
 
 
 class EarlierFindings:
-    """Rows of ops/audits that stand, and the replicas of them that this audit has read whole."""
+    """Findings of earlier audits that still stand, and those of their replicas that this audit has read whole."""
 
     def __init__(self, standing: Iterable[Row], directories: Sequence[LogDirectory], *, deep: bool) -> None:
         self._standing = [row for row in standing if deep or not row["deep"]]
@@ -29,7 +29,7 @@ class EarlierFindings:
             self._read |= {(*audit.place, log.directory.broker_id) for log in audit.logs if not log.is_cut_short}
 
     def ended(self, findings: Iterable[Finding]) -> Iterator[Finding]:
-        """Findings of severity `info` for the earlier ones that this audit would have among its own if they stood."""
+        """A finding of severity `info` for each earlier one that this audit would have again if it were still so."""
         again = {(one.topic, *one[1:4], one.other_broker_id) for one in findings}
         for row in self._standing:
             if (row["topic"] or "", row["partition"], row["broker_id"], row["kind"], row["other_broker_id"]) in again:
@@ -42,7 +42,7 @@ class EarlierFindings:
                               row["other_broker_id"], row["topic_id"], row["directory_id"])  # fmt: skip
 
     def _covers(self, row: Row, broker: int | None) -> bool:
-        """Whether a broker's replica was read, or its log directory, which has none of this partition any more."""
+        """Whether a broker's replica was read whole, or is gone from its log directory."""
         if (row["topic"], row["partition"], broker) in self._read:
             return True
         given = [one for one in self._directories if one.broker_id == broker]

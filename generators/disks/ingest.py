@@ -38,9 +38,9 @@ SHARE = 0.01
 LEAST_PAUSE_S = 1.0
 WAIT_FOR_ROLE_S = 60.0
 COVERS = ("elections", "unclean_elections", "isr", "brokers", "assignments", "configs", "topics")
-"""The kinds of evidence that the metadata log has. Checkpoints have none: they are written every five seconds."""
+"""The kinds of evidence that the metadata log has whole. Checkpoints, written every five seconds, have none whole."""
 NO_LINES = {"lines": Stretch(), "place": None}
-"""In the state of a source that has no lines of text, where a log's has those told."""
+"""State of a source without lines of text: a log's has here which lines were told."""
 
 
 @dataclass
@@ -57,9 +57,9 @@ class DiskSummary:
     replicas: Counter[int] = field(default_factory=Counter)
     """Replicas in the directories of each broker."""
     problems: dict[str, list[str]] = field(default_factory=dict)
-    """By source what was not read."""
+    """What was not read, by source."""
     notes: dict[str, list[str]] = field(default_factory=dict)
-    """By source kinds of records that are not known, and who else reads it."""
+    """Kinds of records that are not known, and which process reads a source in place of this one, by source."""
 
     def lines(self) -> list[str]:
         """The summary, line by line."""
@@ -70,7 +70,7 @@ class DiskSummary:
         if self.end > self.committed_end:
             text.append(
                 f"  offsets {self.committed_end}..{self.end - 1} are not known to be committed: their events are "
-                "provisional; the directories of a majority of the controllers, or a newer snapshot, would tell"
+                "provisional until the directories of a majority of the controllers, or a newer snapshot, have them"
             )
         if self.lost:
             text.append(f"  {self.lost:,} records are in no copy given: name the directories of other nodes, too")

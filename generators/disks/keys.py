@@ -44,7 +44,7 @@ def crc32(buf: Array, start: int, end: int, table: Array) -> int:
 
 @kernel
 def _varint(buf: Array, state: Array, end: int) -> int:
-    """The zigzag varint at state[0], which moves behind it; state[1] becomes 1 where it reaches past the end."""
+    """Read the zigzag varint at state[0] and move state[0] behind it; state[1] becomes 1 if it reaches past the end."""
     value, shift = 0, 0
     while state[0] < end and shift < 64:
         byte = int(buf[state[0]])
@@ -59,7 +59,7 @@ def _varint(buf: Array, state: Array, end: int) -> int:
 
 @compiled
 def count_keys(payload: Array, count: int, place: Any, table: Array, counts: Array) -> bool:
-    """Add the records of a batch to `counts`; False where they are not what the batch says.
+    """Add the records of a batch to `counts`; returns False if they do not fit its header.
 
     `place`: the partition they lie in, and how many partitions the topic has.
     """
@@ -95,7 +95,7 @@ def count_plain_keys(buf: Array, batches: Array, place: Any, table: Array, count
 
 
 def words(counts: Array, partitions: int) -> str | None:
-    """The topic's partitioner in words; None where one partition or no key says nothing."""
+    """The topic's partitioner in words; None if it has one partition or no keys."""
     keyed = int(counts[KEYED])
     if partitions < 2 or not keyed:
         return None

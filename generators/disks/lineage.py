@@ -36,14 +36,14 @@ def lineage(entries: Sequence[tuple[int, int]], end: int) -> Lineage:
 
 
 def batch_epochs(epoch: Array, base: Array) -> list[tuple[int, int]]:
-    """(epoch, first base offset) where a new epoch begins in the batches themselves; those before 0.11 have none."""
+    """Each epoch with the base offset at which it begins, by the batches themselves; those of before 0.11 have none."""
     base, epoch = base[epoch >= 0], epoch[epoch >= 0]
     changes = [0, *(1 + (epoch[1:] != epoch[:-1]).nonzero()[0]).tolist()] if len(epoch) else []
     return [(int(epoch[k]), int(base[k])) for k in changes]
 
 
 def rising(entries: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The entries without those of an epoch that is later than one behind it: a leader's epoch is in no checksum."""
+    """The entries without those of a later epoch than one behind them: no checksum covers a batch's leader epoch."""
     found: list[tuple[int, int]] = []
     for epoch, start in entries:
         while found and found[-1][0] > epoch:
@@ -89,13 +89,13 @@ def cut_offset(follower: Lineage, leader: Lineage) -> int | None:
 
 
 def _answer(log: Lineage, epoch: int) -> tuple[int, int]:
-    """The answer of a broker for an epoch: of one before all that it has, where its first one begins, as what was
-    before is removed (LeaderEpochFileCache.endOffsetFor)."""
+    """A broker's answer for an epoch (LeaderEpochFileCache.endOffsetFor). If all its epochs are later, that is the
+    start of its first one: what was before is removed."""
     return log.end_of(epoch) or (epoch, log.starts[0])
 
 
 def parts_at(one: Lineage, other: Lineage) -> int | None:
-    """The offset up to which both are the same; None where they have no epoch in common, and cannot say."""
+    """The offset up to which both are the same; None if they have no epoch in common."""
     if one.epochs and other.epochs and not set(one.epochs) & set(other.epochs):
         return None
     cuts = cut_offset(one, other), cut_offset(other, one)

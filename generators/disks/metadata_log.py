@@ -34,7 +34,7 @@ _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 class Snapshot(NamedTuple):
-    """A complete snapshot of the state up to `end`, of whose last record `epoch` is."""
+    """A complete snapshot of the state up to `end`; `epoch` is that of its last record."""
 
     path: Path
     end: int
@@ -79,7 +79,7 @@ class BatchContent(NamedTuple):
 
 @dataclass
 class SegmentPart:
-    """A segment of the metadata log as far as it was walked: where its last batch lies, and what it has up to there.
+    """A segment of the metadata log as far as it was walked: its last batch, and the epochs and voters up to there.
 
     `begun`: position and base offset of the batch from which the last walk went on.
     """
@@ -90,9 +90,10 @@ class SegmentPart:
     voters: Voters = field(default_factory=dict)
 
     def walk(self, segment: Segment, *, newest: bool) -> str:
-        """Go on from the last batch if that still lies there: equal offset and epoch have an equal log before them.
+        """Go on from the last batch if it is still there: logs with an equal offset and epoch are equal up to it.
 
-        Returns why it ends before the segment does, else nothing; the newest one may end in a batch that is not whole.
+        Returns why the walk ended before the segment, an empty text if it did not. The newest segment may end in a
+        batch that is not whole.
         """
         self.begun = (0, segment.base) if self.last is None else (int(self.last["position"]), int(self.last["base"]))
         start, walk_end, first, damage = self.begun[0], WalkEnd(), True, ""
@@ -238,7 +239,7 @@ def _has(chosen: Lineage, snapshot: Snapshot) -> bool:
 
 
 class Piece(NamedTuple):
-    """Offsets [start, end) of the log, read from one node's copy; `lost` is how many before them no copy has."""
+    """Offsets [start, end) of the log, read from one node's copy; `lost`: offsets before `start` that no copy has."""
 
     node: NodeLog
     start: int

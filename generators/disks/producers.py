@@ -20,7 +20,7 @@ DUPLICATE, HOLE = 1, 2
 
 @dataclass
 class Producers:
-    """Producers as the batches up to now show them; offsets below `floor` (cleaned, or before the log) are left out."""
+    """Producers as the batches read so far show them, without batches below `floor` (cleaned, or before the log)."""
 
     floor: int = 0
     expiration_ms: int = EXPIRATION_MS
@@ -73,9 +73,9 @@ class Producers:
 
 @compiled
 def judge_sequences(rows: Array, ids: Array, last: Array, expiration_ms: int, faults: Array) -> None:
-    """Mark batches, in the order of the log, whose sequences are no continuation of those before.
+    """Mark batches whose sequences do not continue those before; `rows` are in the order of the log.
 
-    `last`: the last batch of each producer of `ids`, which are sorted; it becomes that of these rows.
+    `last` has the last batch of each producer in `ids` (sorted), and is brought up to date.
     """
     at = 0
     for k in range(len(rows)):

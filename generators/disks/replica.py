@@ -66,7 +66,7 @@ class ReplicaLog:
 
     @cached_property
     def topic_id(self) -> str | None:
-        """The topic id in partition.metadata; None where it cannot be read."""
+        """The topic id in partition.metadata; None if there is none, or it cannot be read."""
         try:
             return self.source.topic_id
         except Unreadable:
@@ -83,14 +83,14 @@ class ReplicaLog:
 
     @property
     def cleaned_to(self) -> int | None:
-        """The offset up to which the cleaner has rewritten this log, None where it never did."""
+        """The offset up to which the cleaner has rewritten this log; None if it never did."""
         return self.directory.offset(CLEANER_OFFSETS, self.source.place)
 
     @property
     def log_start(self) -> int:
         """The start of the log by its files and its checkpoint; between this and `start` a tiered log is remote.
 
-        One above the end is that of another topic of this name: entries are keyed by name.
+        An entry above the end is of a deleted topic of this name: the checkpoint is keyed by name.
         """
         told = self.directory.offset(LOG_STARTS, self.source.place) or 0
         return max(self.start, told if told <= self.end else 0)
@@ -121,7 +121,7 @@ def read_replica(
     compacted: bool = False,
     explained_to: int = 0,
 ) -> ReplicaLog:
-    """Walk over all segments of a replica, over the records of a topic of so many `partitions`, too, if it is given.
+    """Read all segments of a replica; if `partitions` (those of its topic) is given, the records inside batches, too.
 
     What cannot be read is a finding. `on_bytes` is called with the size of each piece that was read; `compacted` and
     `explained_to` are what other directories show of the cleaner.
@@ -235,8 +235,8 @@ def _judge_end(log: ReplicaLog, segment: Segment, end: WalkEnd, *, newest: bool)
 
 
 def _judge_gaps(log: ReplicaLog, segment: Segment, gaps: list[tuple[int, int]]) -> None:
-    """Offsets that are missing: below the cleaner's offset compaction explains them (5.7), above it a copy of a log
-    that was cleaned further may lack them, too."""
+    """Add gaps in offsets. Below the cleaner's offset compaction explains them (5.7); above it they may come from a
+    leader whose log was cleaned further."""
     unexplained = [gap for gap in gaps if gap[0] >= log.explained_to]
     severity, why = Severity.CRITICAL, ", above what the cleaner did"
     if log.compacted:

@@ -85,7 +85,7 @@ class _Source:
         self.hw = directory.high_watermark(source) if is_of_log else None
 
     def divergence(self, segment: Segment) -> Range:
-        """The offsets of a segment that no survivor's lineage has; all where that cannot be told."""
+        """The offsets of a segment that no survivor's lineage has; all of them if that cannot be told."""
         log = self.log
         if segment.deleted or not self.source.is_replica or not self.survivors:
             return EVERY
@@ -95,7 +95,7 @@ class _Source:
         return Range(max(parts, default=0), LARGEST)
 
     def readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:
-        """Blocks of a segment; behind a batch whose end is not known it is read on from the next index entry."""
+        """Blocks of a segment; after a batch without a known end, reading goes on at the next index entry."""
         start, entries = 0, np.zeros(0, np.int64)
         while True:
             end = WalkEnd()
@@ -120,7 +120,7 @@ class _Source:
 class Rescue:
     """One partition of one broker's directory, and the surviving replicas beside it.
 
-    `topic_id`: only directories of that topic; those that have no id count as such.
+    `topic_id`: if given, directories of another topic of that name are left out; those without an id are read.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Rescue:
             raise UsageError(f"{directory.path} has no directory of {place[0]}-{place[1]}: name another broker's")
 
     def rows(self, offsets: Range | None, summary: RescueSummary) -> Iterator[pa.Table]:
-        """Tables of records inside `offsets`, without it of those that no survivor has.
+        """Tables of the records in `offsets`; if that is None, of the records that no survivor has.
 
         Damaged batches are left out, and named in the summary.
         """
@@ -208,8 +208,8 @@ class Rescue:
 
 
 def _damage_near(block: Array, base: int, offsets: Range) -> Array:
-    """The damaged batches that may have one of these offsets: their own headers may say anything, so it is by those of
-    the batches before and behind them."""
+    """Whether each batch is damaged and may have one of these offsets, by the headers of the batches before and behind:
+    its own may say anything."""
     whole = block["fault"] == WHOLE
     before = np.maximum.accumulate(np.where(whole, block["last"] + 1, base))
     behind = np.minimum.accumulate(np.where(whole, block["base"], LARGEST)[::-1])[::-1]

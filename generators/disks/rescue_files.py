@@ -25,9 +25,9 @@ SCHEMA = pa.schema(
         *(("broker_id", pa.int32()), ("source", pa.string()), ("topic_id", pa.string())),
     ]
 )
-"""One record. `below_hw`: whether it lies below the high watermark known in its directory; `transaction`: committed,
-aborted, open in what is there, or unknown, null of none; `in_survivor`: whether a surviving log has it; null is not
-known. `topic_id` tells topics of one name apart."""
+"""One record. `below_hw`: whether it lies below the high watermark known in its directory, null if that is not known;
+`transaction`: committed, aborted, open in what is there, or unknown, null without one; `in_survivor`: whether a
+surviving log has it, null if that is not known. `topic_id` tells topics of one name apart."""
 ROWS_OF_A_GROUP = 20_000
 
 
@@ -79,7 +79,7 @@ def read(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _in_schema(group: pa.RecordBatch) -> pa.Table:
-    """A group of rows with the columns of today; `topic_id` is new."""
+    """A group of rows in SCHEMA; files of an earlier version have no `topic_id`."""
     table = pa.table(group)
     if "topic_id" not in table.column_names:
         table = table.append_column("topic_id", pa.nulls(len(table), pa.string()))

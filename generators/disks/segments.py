@@ -103,7 +103,7 @@ def index_entries(segment: Segment) -> Array:
     entries = entries[: written[-1] + 1 if len(written) else 0]
     entries[:, 0] += segment.base
     if content[len(content) // 8 * 8 :].strip(b"\0"):
-        raise Unreadable(segment.index, f"{len(content):,} bytes are no whole number of entries of 8")
+        raise Unreadable(segment.index, f"{len(content):,} bytes: no multiple of 8, the size of an entry")
     return entries
 
 

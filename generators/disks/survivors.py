@@ -41,7 +41,7 @@ class Survivor:
                 self._ranges[key] = one["sequence"], np.maximum.accumulate(one["end"])
 
     def holds(self, batch: np.void, sequence: int) -> bool | None:
-        """Whether it has the record of this batch with this sequence; None where that cannot be told."""
+        """Whether it has the record of this batch with this sequence; None if that cannot be told."""
         keys = self.log.keys
         k = int(np.searchsorted(keys["base"], int(batch["base"])))
         if k < len(keys) and keys["base"][k] == batch["base"] and keys["crc"][k] == batch["crc"]:
@@ -57,7 +57,7 @@ class Survivor:
 
 
 def holds(survivors: Sequence[Survivor], batch: np.void, sequence: int) -> bool | None:
-    """Whether a surviving log has a record; None without survivors, or where one of them cannot tell."""
+    """Whether a surviving log has a record; None without survivors, or if none has it and one cannot tell."""
     answers = [one.holds(batch, sequence) for one in survivors]
     if True in answers:
         return True

@@ -41,7 +41,7 @@ def require_another_topic(topic: str, rows: Iterable[dict[str, Any]]) -> Iterato
 
 
 def headers(row: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """The record's headers, and where it was rescued from; the client has no null values, so their keys are named."""
+    """The record's headers, and from where it was rescued; one names headers of null value, which the client lacks."""
     names = ("topic", "partition", "offset", "leader_epoch", "broker_id", *(("topic_id",) if row["topic_id"] else ()))
     own = [(header["key"], header["value"] or b"") for header in row["headers"]]
     null = ",".join(header["key"] for header in row["headers"] if header["value"] is None)
@@ -71,8 +71,8 @@ def write_back(
 ) -> Counter[str]:
     """Write the records of a file to `topic`, with acks of all; returns how many were written and left out.
 
-    A call that was cut off is made again: what the topic has is not written twice. Raises UsageError for the topic
-    that the records are of, an internal one, one that does not exist, or has records of anything else.
+    After a call that was cut off, another one writes what is missing. Raises UsageError if the topic is the original
+    one or internal, does not exist, or has other records.
     """
     taken = "to write" if dry_run else "written"
     counts, partitions = Counter({taken: 0}), set()

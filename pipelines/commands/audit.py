@@ -30,16 +30,16 @@ FINDING_COLUMNS = ("topic", "partition", "broker", "severity", "kind", "from", "
 
 def audit(
     paths: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Log directories, or folders of several.")],
-    topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic, with all that was seen.")] = None,
+    topic: Annotated[str | None, typer.Option(metavar="T", help="Only this topic, its sound partitions, too.")] = None,
     partition: Annotated[int | None, typer.Option(metavar="P", help="Only this partition of it.")] = None,
     live: Annotated[bool, typer.Option("--live", help="The brokers run: ends of logs may be half written.")] = False,
     deep: Annotated[
         bool, typer.Option("--deep", help="Read the records inside batches, too: uncompressed, keys.")
     ] = False,
     offset: Annotated[
-        int | None, typer.Option(metavar="N", help="The way to this offset, by segment and index.")
+        int | None, typer.Option(metavar="N", help="Show how this offset is found: segment, index entry, position.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Partitions without a finding, too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Partitions without a grave finding, too.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --lake: whose disks these are.")] = None,
     lake: Lake = None,
     format: Annotated[TableOrJson, typer.Option(help="How to print.")] = TableOrJson.table,
@@ -48,8 +48,8 @@ def audit(
 ) -> None:
     """Lay the logs of several brokers' disks side by side: where they diverge, what is damaged, what a start would cut.
 
-    For brokers that are stopped, or copies of their log directories. Nothing below DIR is written. Exit status 0:
-    nothing found; 3: divergence or damage; 4: something could not be read or compared.
+    For brokers that are stopped, or copies of their log directories; --live for running ones. Nothing below DIR is
+    written. Exit status 0: nothing critical; 3: divergence or damage; 4: something could not be read or compared.
 
     \b
     Examples:
@@ -58,7 +58,7 @@ def audit(
       hwmark audit /var/lib/kafka --live --format json
       hwmark audit copies/ --cluster prod --lake lake
     """
-    from generators.disks.audit import PartitionAudit, Totals, directory_findings, partition_audits
+    from generators.disks.audit import PartitionAudit, Totals, directory_findings, is_chosen, partition_audits
     from generators.disks.directories import find_log_directories
     from generators.disks.earlier_findings import EarlierFindings
     from generators.disks.findings import Finding, Severity
@@ -72,11 +72,11 @@ def audit(
     place = None if lake is None else _lake(lake, cluster, config)
     began, totals, shown, rows, left_out = time.monotonic(), Totals(), list[PartitionAudit](), [], 0
     directories = find_log_directories(paths)
-    general = directory_findings(directories)
+    chosen = None if topic is None else (topic, partition)
+    general = [one for one in directory_findings(directories) if not one.topic or is_chosen(one[:2], chosen)]
     losses = {} if place is None else _losses(place, str(cluster))
     earlier = EarlierFindings([] if place is None else _standing(place, str(cluster)), directories, deep=deep)
     totals.count_findings(general)
-    chosen = None if topic is None else (topic, partition)
     with working("audit", each=False) as say:
         for one in partition_audits(directories, live=live, deep=deep, chosen=chosen, on_progress=say):
             one.findings += differences(one, losses.get(one.place, ())) if place is not None else []
@@ -130,7 +130,7 @@ def _losses(place: LakeTables, cluster: str) -> dict[tuple[str, int], list[dict[
 
 
 def _standing(place: LakeTables, cluster: str) -> list[dict[str, Any]]:
-    """What earlier audits of a cluster found and no later one ended."""
+    """Findings of earlier audits of a cluster that still stand."""
     from pipelines.lake.queries import select_rows, text
     from pipelines.verdict.disk_findings import standing_findings
     from schemas import audits

@@ -23,8 +23,8 @@ def ingest_disk(
 ) -> None:
     """Turn the metadata log and the checkpoints on nodes' disks into events of a lake; nothing below DIR is written.
 
-    Name the directories of a majority of the controllers: one copy does not show what the quorum has committed. With
-    --follow run one beside each broker.
+    Name the directories of a majority of the controllers: one copy alone does not show what the quorum has committed.
+    With --follow, run one process beside each broker.
 
     \b
     Examples:

@@ -28,18 +28,18 @@ rescue_app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 def rescue(
     context: typer.Context,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="The log directory that has them.")
+        Path | None, typer.Option("--from", metavar="DIR", help="The log directory to copy from.")
     ] = None,
     survivors: Annotated[
         list[Path] | None, typer.Option("--beside", metavar="DIR", help="Log directories of surviving replicas.")
     ] = None,
     topic: Annotated[str | None, typer.Option(metavar="T", help="The topic.")] = None,
     partition: Annotated[int, typer.Option(metavar="P", help="Its partition.")] = 0,
-    every: Annotated[bool, typer.Option("--all", help="What the losses of --lake name and this disk has.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All losses of --lake that this disk has.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --all: whose losses.")] = None,
     lake: Lake = None,
     offsets: Annotated[
-        str | None, typer.Option(metavar="A..B", help="First and last offset; without: what no --beside has.")
+        str | None, typer.Option(metavar="A..B", help="First and last offset; without: all that no --beside has.")
     ] = None,
     out: Annotated[
         Path | None,
@@ -48,11 +48,12 @@ def rescue(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Copy records out of a stopped broker's log directory, before its start cuts them.
+    """Copy records out of a stopped broker's log directory before a start cuts them.
 
     Every record is written whole, with what is known of it: below the high watermark or beyond it, how its transaction
-    ended, whether a surviving log has it. Directories that end in -delete or -stray and segments that end in .deleted
-    are read, too. Nothing below DIR is written. Exit status 4: something was left out, as it cannot be read.
+    ended, whether a surviving log has it. Directories that end in -delete, -stray or -future and segments that end in
+    .deleted are read, too. Nothing below DIR is written. Exit status 4: something could not be read
+    and was left out.
 
     \b
     Examples:
@@ -97,7 +98,7 @@ def rescue(
 def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, Any]], int]:
     """The losses of a cluster with a known range, each partition's ranges joined, and the number of those without.
 
-    Raises UsageError for no losses.
+    Raises UsageError if there are none with a range.
     """
     from pipelines.lake.queries import Filter, rows
     from pipelines.verdict.known import refuse_unknown
@@ -112,6 +113,8 @@ def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, 
         one = ranges.setdefault((row["topic"], row["partition"], row["topic_id"]), dict(row))
         one["lost_from"] = min(one["lost_from"], row["lost_from"])
         one["lost_to"] = max(one["lost_to"], row["lost_to"])
+    if not found:
+        raise UsageError(f"the lake has no loss of {cluster}: let `hwmark run --once --drain` find it, or {_BY_NAME}")
     if not ranges:
         raise UsageError(f"no loss of {cluster} has a range of offsets: {_BY_NAME}")
     return [ranges[key] for key in sorted(ranges, key=str)], len(found) - len(known)
@@ -121,7 +124,7 @@ def _rescue_all(
     directories: Sequence[LogDirectory], losses: Sequence[dict[str, Any]], beside: Sequence[LogDirectory],
     out: Path | None, inside: Sequence[Path], say: Callable[[str], None],
 ) -> Iterator[tuple[list[str], bool]]:  # fmt: skip
-    """Rescue each loss; its summary, and whether all was read; last the number of those that are not on this disk."""
+    """Rescue each loss: its summary, and whether all was read; at last, the number of losses not on this disk."""
     from generators.disks.files import Unreadable
     from generators.disks.rescue import Range
 
@@ -142,7 +145,7 @@ def _rescue_all(
 
 
 def _has(directory: LogDirectory, place: Place, topic_id: str | None) -> bool:
-    """Whether a directory has logs of a partition, and of no other topic of that name."""
+    """Whether a directory has a log of a partition that is, or may be, of the topic with this id."""
     from generators.disks.files import Unreadable
 
     try:
@@ -201,9 +204,9 @@ def produce(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Write rescued records to a new topic, but those that a surviving log has and those never committed.
+    """Write rescued records to a new topic, except those in a surviving log and those of uncommitted transactions.
 
-    How they come back into use from there is for their owner. Security and passwords: [watch] of the configuration.
+    Their owner decides how they come back into use. Security and passwords: [watch] of the configuration.
     """
     from generators.disks.rescue_files import read
     from generators.disks.write_back import LEFT_OUT, write_back

@@ -171,7 +171,7 @@ def _failed_checks(lake: Lake) -> list[Row]:
 
 
 def _audit_findings(lake: Lake, wanted: Filter) -> list[Row]:
-    """What audits of disks found critical, or could not tell, unless a later one no longer finds it."""
+    """Findings of audits of disks that still stand and are critical or unknown."""
     found = standing_findings(Filter(wanted.cluster, wanted.topic, wanted.partition).where(_AUDITS))
     return select_rows(lake, audits.TABLE, f"{found} ORDER BY cluster, severity, topic, partition LIMIT {PARTITIONS}")
 

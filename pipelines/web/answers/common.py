@@ -129,7 +129,7 @@ def rows(reader: Reader, table: Table, sql: str) -> list[Row]:
 
 
 def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
-    """What audits of disks found of these partitions or brokers, unless a later one no longer finds it."""
+    """Findings of audits of disks on these partitions or brokers that still stand."""
     found = standing_findings(f"cluster = {text(cluster)} AND {where}")
     return rows(reader, audits.TABLE, f"{found} ORDER BY severity, topic, partition LIMIT 30")
 

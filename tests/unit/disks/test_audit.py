@@ -142,6 +142,13 @@ def test_an_audit_writes_nothing_and_says_what_it_found_by_its_status(tmp_path):
     assert fingerprint(data) == before
 
 
+def test_an_audit_of_a_topic_says_nothing_of_directories_of_others(tmp_path):
+    data = recorded(tmp_path) / "data"
+    assert "again-0." in hwmark(data).stdout
+    assert "again-0." in hwmark(data, "--topic", "again").stdout
+    assert "again" not in hwmark(data, "--topic", "orders").stdout
+
+
 def test_findings_are_rows_of_a_lake(tmp_path):
     data, lake = recorded(tmp_path) / "data", tmp_path / "lake"
     assert hwmark(data, "--lake", lake).exit_code == 2, "whose disks?"

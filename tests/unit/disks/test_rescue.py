@@ -231,6 +231,15 @@ def test_losses_without_a_range_and_those_that_were_not_rescued_are_named(data, 
     assert (again.exit_code, "orders-0: --out " in again.stdout, "exists" in again.stdout) == (4, True, True)
 
 
+def test_without_a_loss_in_the_lake_it_is_said_what_finds_them(data, tmp_path):
+    lake = str(tmp_path / "lake")
+    ingested = CliRunner().invoke(app, ["ingest", "disk", str(data), "--cluster", "c", "--lake", lake])
+    assert ingested.exit_code == 0
+    done = hwmark("--from", data / "broker-1", "--all", "--cluster", "c", "--lake", lake)
+    assert done.exit_code == 2
+    assert "the lake has no loss of c: let `hwmark run --once --drain` find it, or name --topic" in done.output
+
+
 def test_a_file_without_a_record_to_write_is_told_as_zero(tmp_path):
     (tmp_path / "none.jsonl").touch()
     done = hwmark("produce", tmp_path / "none.jsonl", "--bootstrap", "localhost:1", "--topic", "x")
