@@ -220,7 +220,7 @@ def test_a_loss_that_is_not_excluded_is_told_by_election_and_never_as_a_loss(lak
     write(lake, "hw_regressions", *map(not_excluded, range(12)))
     said = (
         "broker 2 began leading after broker 1 at 2026-09-01 12:00:30 UTC in 12 partitions "
-        '(clicks-0, clicks-1, clicks-2 and 9 more); missing: the HW of broker 1 and its "log" [end]'
+        '(clicks-0, clicks-1, clicks-2 and 9 more); missing: the HW of broker 1, its "log" [end]'
     )
     lines = show(lake, "regressions")[1].splitlines()
     assert lines[0] == f"prod: LOSS NOT EXCLUDED: {said} ({DAY})"
