@@ -58,7 +58,7 @@ class View:
 _REGRESSIONS = View(
     hw_regressions.TABLE,
     "ts",
-    first="CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, ts DESC",
+    first="CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, ts DESC, cluster, topic, partition",
     latest="PARTITION BY cluster, regression_id ORDER BY revision DESC",
 )
 
