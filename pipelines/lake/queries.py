@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -144,6 +145,11 @@ class Filter:
 
 
 _SQL_TYPES = {"string": "VARCHAR", "int": "INT", "bigint": "BIGINT", "double": "DOUBLE", "boolean": "BOOLEAN"}
+_ARROW_TYPES = {
+    "array": "List", "struct": "Struct", "string": "Utf8", "int": "Int32", "bigint": "Int64", "double": "Float64",
+    "boolean": "Boolean", "timestamp": 'Timestamp(µs, "UTC")', "<": "(", ">": ")",
+}  # fmt: skip
+"""The parts of a declared type of lists as DataFusion names them."""
 
 
 def query(table: DeltaTable, sql: str) -> list[Row]:
@@ -193,8 +199,13 @@ def _unknown(column: Column, words: str) -> str:
 
     A constant in a grouping is one that DataFusion mistakes for another column.
     """
-    kind = _SQL_TYPES.get(column.type)
-    return "NULL" if kind is None else f"CAST(NULLIF({words}, {words}) AS {kind})"
+    if column.type.startswith("array<"):  # unnest refuses a null of no type
+        kind = re.sub(
+            r"(\w+):|\w+|[<>]", lambda part: f'"{part[1]}": ' if part[1] else _ARROW_TYPES[part[0]], column.type
+        )
+        return f"arrow_cast(NULL, '{kind}')"
+    kind = _SQL_TYPES.get(column.type, "")
+    return f"CAST(NULLIF({words}, {words}) AS {kind})" if kind else "NULL"
 
 
 def _values(column: Any) -> list[Any]:

@@ -105,8 +105,6 @@ def timeline(
     for kind in KINDS if kinds is None else kinds:
         if broker is not None and not kind.about:
             continue
-        if kind.table is partition_health.TABLE and not _has_assignments(lake):
-            continue
         found = select_rows(lake, kind.table, kind.sql(wanted, limit, broker, newest=newest))
         lines += [_line(kind, row) for row in found]
         left_out += found[0]["matching"] - len(found) if found else 0
@@ -279,12 +277,6 @@ def _deletions(wanted: Filter) -> str:
 def _creations(wanted: Filter) -> str:
     creations = _ever(_CREATIONS, wanted, watcher=WATCHER, first_round=FIRST_ROUND)
     return f"{creations} AND {Filter(topic=wanted.topic).where(_EVENTS)}"
-
-
-def _has_assignments(lake: Lake) -> bool:
-    """Whether the present of partitions has their assignments, which an earlier version did not write."""
-    table = lake.find(partition_health.TABLE)
-    return table is not None and "assignments" in {field.name for field in table.schema().fields}
 
 
 def _reassignments(wanted: Filter) -> str:

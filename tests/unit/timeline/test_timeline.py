@@ -1,6 +1,7 @@
 """What became of partitions: series that draw the same when thinned, ISRs as stretches, happenings a line each."""
 
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
@@ -8,6 +9,7 @@ from pipelines.timeline.happenings import timeline
 from pipelines.timeline.isr import Known, Stretch, joined
 from pipelines.timeline.offsets import HW, Point, offsets
 from pipelines.timeline.partition import LostRange, partition_past
+from schemas import partition_health
 from tests.unit.project.lakes import at, health, loss, write
 
 ORDERS, ALL = Filter("prod", "orders", 0), Filter("prod")
@@ -55,6 +57,14 @@ def test_thinned_points_keep_every_fall_and_every_end(lake):
     assert len(points) < 4 * 52
     assert Point(at(43.21), "broker 2", 17) in points
     assert (points[0], points[-1]) == (Point(at(0), "broker 2", 1000), Point(at(99.99), "broker 2", 10_999))
+
+
+def test_a_lake_of_before_assignments_has_a_timeline(lake):
+    """A column that a table lacks was a null of no type, which unnest refuses: `show timeline` ended with an error."""
+    write(lake, "partition_health", health("orders", 0))
+    table = DeltaTable(f"{lake}/{partition_health.TABLE.path}").to_pyarrow_table().drop_columns(["assignments"])
+    write_deltalake(f"{lake}/{partition_health.TABLE.path}", table, mode="overwrite", schema_mode="overwrite")
+    assert timeline(Lake(lake), ALL, 10).lines == ()
 
 
 def test_without_bronze_silver_has_the_followers(lake):
