@@ -22,6 +22,10 @@ from pipelines.verdict.words import NAMED, count, listed
 from schemas import replication_events
 
 Row = dict[str, Any]
+NOBODY_ASKED = (
+    "No loss is known there, nor a partition that is offline or was within a day: no group was asked for. "
+    "`hwmark show verdict` says what was judged."
+)
 COLUMNS = ("topic_partition", "group", "committed", "log_end", "above_log_end", "lost_read", "what")
 GROUP_REFUSED = 30
 """Kafka's error code GROUP_AUTHORIZATION_FAILED."""
@@ -34,7 +38,7 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     """
     losses, offline = _losses(lake, asked), _offline(lake, asked, now)
     if not losses and not offline:
-        return "Nothing is lost or was offline within a day." if asked.format == "table" else _as(asked, [])
+        return NOBODY_ASKED if asked.format == "table" else _as(asked, [])
     cluster = _only_cluster([*losses, *offline])
     lost, away = ({(row["topic"], row["partition"]) for row in rows_of} for rows_of in (losses, offline))
     answers = ask_committed(options, sorted(lost | away))
@@ -42,7 +46,7 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     found = lost_reads(same, answers.log_ends, answers.groups.committed)
     waiting = offline_reads(away, answers.log_ends, answers.groups.committed)
     missing = [*_missing(answers, same), *_gone(losses, answers)]
-    # Who was not asked may read it, too: that nobody does is known only if all answered.
+    # A group that was not asked may read it, too: that nobody does is known only if all answered.
     known = [(places if read or not missing else set(), read) for places, read in ((lost, found), (away, waiting))]
     kept = _keep(lake, cluster, known, now)
     found += waiting
@@ -53,7 +57,8 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
 
 
 def _keep(lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead]]], now: datetime) -> str:
-    """What is said of incidents that keep the groups, of what is lost and what is offline; an answer holds without."""
+    """Keep the groups with the incidents that lost something, then with those that had something offline; the line
+    about that. If they cannot be kept, the answer holds."""
     try:
         reads = [(places, [(one.topic, one.partition, one.group) for one in found]) for places, found in of]
         kept = [name for k, each in enumerate(reads) for name in keep_groups(lake, cluster, *each, now, lost=k == 0)]
@@ -100,7 +105,7 @@ def _offline(lake: Lake, asked: Question, now: datetime) -> Sequence[Row]:
     recent = replace(wanted, since=now - timedelta(days=1)).where(told)
     return [
         *select_rows(lake, health.table, f"{of} offline AND {wanted.where(health)}"),
-        *select_rows(lake, told.table, f"{of} leader_id < 0 AND event_type IN ('election', 'leader') AND {recent}"),
+        *select_rows(lake, told.table, f"{of} leader_id < 0 AND {recent}"),
     ]
 
 
