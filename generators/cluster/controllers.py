@@ -12,7 +12,7 @@ from generators.cluster.asking.link import PROBE_S, BrokerLink
 from generators.cluster.asking.reassignments import Adding, ask_adding
 from generators.cluster.asking.security import Security
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
-from generators.cluster.metadata.partitions import BrokerAddress
+from generators.cluster.metadata.partitions import BrokerAddress, Partitions
 from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT, describe_quorum
 
 EVERY_S = 15.0
@@ -30,8 +30,10 @@ class Controllers:
     _at: float = 0.0
     """When somebody is asked next."""
     _failed: set[int] = field(default_factory=set)
-    adding: Adding | None = None
-    """The replicas that reassignments add; None where it is not told."""
+    _adding: Adding = field(default_factory=dict)
+    """The replicas that reassignments add, by the last question; none if that was not answered."""
+    _settled: tuple[Partitions, Adding, Partitions] | None = None
+    """The last metadata that was settled, with what was being added, and what became of it."""
 
     def step(self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None]) -> tuple[int, str] | None:
         """Return a broker, and the detail of its row, once there is something to say.
@@ -58,6 +60,12 @@ class Controllers:
         """Have the next step ask."""
         self._at = 0.0
 
+    def settle(self, seen: Partitions) -> Partitions:
+        """The metadata without the replicas that are being added; the same object while both stay the same."""
+        if self._settled is None or self._settled[0] is not seen or self._settled[1] != self._adding:
+            self._settled = seen, self._adding, seen.with_adding(self._adding)
+        return self._settled[2]
+
     @property
     def asking(self) -> list[Future]:
         """The question that is under way, if there is one."""
@@ -69,7 +77,7 @@ class Controllers:
             self._link.close()
 
     def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
-        seen, self.adding = work.value if work.exception is None else (QuorumSeen(error=-1), self.adding)
+        seen, self._adding = work.value if work.exception is None else (QuorumSeen(error=-1), {})
         if seen.error not in (0, CLUSTER_REFUSED):
             # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
             self._failed = (self._failed | {broker}) & set(brokers)
@@ -88,6 +96,6 @@ class Controllers:
         return (broker, found) if found else None
 
 
-async def _ask(link: BrokerLink) -> tuple[QuorumSeen, Adding | None]:
+async def _ask(link: BrokerLink) -> tuple[QuorumSeen, Adding]:
     seen = await ask_quorum(link)
-    return seen, None if seen.error else await ask_adding(link)
+    return seen, {} if seen.error else await ask_adding(link)

@@ -15,7 +15,6 @@ from generators.cluster.asking.decoded import Described, TopicFilter
 from generators.cluster.asking.link import BrokerLink
 from generators.cluster.asking.plan import Plan, plan
 from generators.cluster.asking.problems import CLOSED, TIMED_OUT, NotAnswering, kind, why
-from generators.cluster.asking.reassignments import Adding
 from generators.cluster.asking.round import Outcome, Pace, ask_round
 from generators.cluster.asking.security import Security
 from generators.cluster.cluster_links import ClusterLinks
@@ -91,8 +90,6 @@ class Watcher:
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
     """Rows of the round that nobody has taken, by broker."""
     _listings: Listings = field(default_factory=Listings)
-    _settled: tuple[Partitions, Adding, Partitions] | None = None
-    """The last metadata as told, what was being added, and what became of both."""
     _began_us: int = 0
     """When the last round began, on the wall clock; 0: none did."""
     _again: set[int] = field(default_factory=set)
@@ -192,10 +189,7 @@ class Watcher:
             self._ask_controllers(brokers)
             self.links.wait(self.controllers.asking, monotonic() + REASSIGNED_S)
             self._ask_controllers(brokers)
-        adding = self.controllers.adding or {}
-        if self._settled is None or self._settled[0] is not seen or self._settled[1] != adding:
-            self._settled = seen, adding, seen.reassigned(adding)
-        return self._settled[2]
+        return self.controllers.settle(seen)
 
     def _begin(self, brokers: Iterable[int]) -> None:
         seen, now_us = self.observer.partitions, time_ns() // 1000

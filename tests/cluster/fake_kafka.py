@@ -69,7 +69,7 @@ class FakePartition:
     hw_error: int = 0
     eligible: list[int] = field(default_factory=list)
     adding: list[int] = field(default_factory=list)
-    """Of `replicas` those that a reassignment adds."""
+    """The ones among `replicas` that a reassignment adds."""
 
     def __post_init__(self) -> None:
         self.leader = self.replicas[0] if self.leader == -2 else self.leader

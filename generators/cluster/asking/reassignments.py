@@ -13,14 +13,12 @@ Adding = Mapping[tuple[str, int], frozenset[int]]
 """By topic and partition the replicas that are being added; partitions that are not being reassigned are left out."""
 
 
-async def ask_adding(link: BrokerLink) -> Adding | None:
-    """The replicas being added; None where the right is missing (DESCRIBE on the cluster), or who is asked is not the
+async def ask_adding(link: BrokerLink) -> Adding:
+    """The replicas being added; none if the right is missing (DESCRIBE on the cluster), or if the broker is not the
     controller of a cluster with ZooKeeper. Raises kafka-python's errors."""
     try:
         answer = await link.ask(ListPartitionReassignmentsRequest(timeout_ms=round(PROBE_S * 1000), topics=None))
     except UnsupportedVersionError:
-        return None
-    if answer.error_code:
-        return None
+        return {}
     every = ((topic.name, one) for topic in answer.topics for one in topic.partitions)
     return {(name, one.partition_index): frozenset(one.adding_replicas) for name, one in every if one.adding_replicas}

@@ -77,7 +77,7 @@ class Partitions:
         return {name: k for k, name in enumerate(self.topics.names)}
 
     @cached_property
-    def assigned(self) -> Lists:
+    def assignment(self) -> Lists:
         """The replicas without those that a reassignment adds, as long as they are not in the ISR."""
         if not self.adding:
             return self.replicas
@@ -88,7 +88,7 @@ class Partitions:
             kept[at] = ~np.isin(values[at], list(adding)) | np.isin(values[at], isr)
         return Lists(np.concatenate([[0], np.cumsum(kept)])[offsets].astype(np.int32), values[kept])
 
-    def reassigned(self, adding: Mapping[tuple[str, int], frozenset[int]]) -> Partitions:
+    def with_adding(self, adding: Mapping[tuple[str, int], frozenset[int]]) -> Partitions:
         """The same with the replicas that are being added, by topic and partition."""
         rows = {}
         for (topic, number), replicas in adding.items():
@@ -145,7 +145,7 @@ class Partitions:
             (self.leader[known] != earlier.leader[then])
             | (self.leader_epoch[known] != earlier.leader_epoch[then])
             | self.isr.take(known).differs(earlier.isr.take(then))
-            | self.assigned.take(known).differs(earlier.assigned.take(then))
+            | self.assignment.take(known).differs(earlier.assignment.take(then))
         )
         return changed
 

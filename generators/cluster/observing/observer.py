@@ -213,7 +213,7 @@ class Observer:
             "leader_id": pa.array(seen.leader[at]),
             "leader_epoch": rows.known(seen.leader_epoch[at]),
             "isr": rows.lists(seen.isr, at),
-            "replicas": rows.lists(seen.assigned, at),
+            "replicas": rows.lists(seen.assignment, at),
             "detail": "metadata",
         }
         return source.table("isr", len(at), columns)

@@ -96,7 +96,7 @@ def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
         "leader_id": known(seen.leader[row], leads),
         "leader_epoch": known(seen.leader_epoch[row], leads),
         "isr": lists(seen.isr, row, leads),
-        "replicas": lists(seen.assigned, row, leads),
+        "replicas": lists(seen.assignment, row, leads),
     }
 
 

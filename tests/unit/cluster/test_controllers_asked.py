@@ -7,19 +7,27 @@ import pytest
 from generators.cluster import controllers
 from generators.cluster.asking.stopping import QuorumSeen
 from generators.cluster.controllers import Controllers
+from tests.unit.cluster.clusters import partitions
 
 NONE = QuorumSeen(error=-1)
 
 
 @pytest.fixture
-def brokers_asked(monkeypatch):
-    """The brokers that were asked; each has answered by the next step that no controller is there."""
+def answers():
+    """The next answers, the last one again and again; None: the question fails."""
+    return [(NONE, {})]
+
+
+@pytest.fixture
+def brokers_asked(monkeypatch, answers):
+    """The brokers that were asked; each has answered by the next step, that no controller is there if nothing else."""
     asked = []
 
     def link(address, *_):
         def begin(*_, done):
             asked.append(address.broker_id)
-            return SimpleNamespace(is_done=True, exception=None, value=(NONE, None))
+            answer = answers.pop(0) if len(answers) > 1 else answers[0]
+            return SimpleNamespace(is_done=True, exception=None if answer else TimeoutError(), value=answer)
 
         return SimpleNamespace(address=address, begin=begin, close=lambda: None)
 
@@ -43,3 +51,15 @@ def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached
     one = Controllers(None)
     steps = [{b: SimpleNamespace(broker_id=b) for b in brokers} for brokers in answering]
     assert [one.step(brokers, lambda: None) for brokers in steps] == said
+
+
+def test_a_replica_counts_again_once_nobody_tells_that_it_is_being_added(brokers_asked, answers, monkeypatch):
+    """It may be in the assignment by then, and have left the ISR."""
+    monkeypatch.setattr(controllers, "EVERY_S", 0.0)
+    answers[:] = [(QuorumSeen({1: True}), {("orders", 0): frozenset({3})}), None]
+    one, seen = Controllers(None), partitions({("orders", "o1"): [(1, 0, [1, 2], [1, 2, 3])]})
+    told = []
+    for _ in range(3):
+        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None)
+        told.append(one.settle(seen).assignment.values.tolist())
+    assert told == [[1, 2, 3], [1, 2], [1, 2, 3]]
