@@ -28,7 +28,7 @@ class EarlierFindings:
         if audit.place in self._places and not any(finding.kind in NOT_COMPARED for finding in audit.findings):
             self._read |= {(*audit.place, log.directory.broker_id) for log in audit.logs if not log.is_cut_short}
 
-    def ended(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+    def no_longer_found(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """A finding of severity `info` for each earlier one that this audit would have again if it were still so."""
         again = {(one.topic, *one[1:4], one.other_broker_id) for one in findings}
         for row in self._standing:

@@ -57,7 +57,7 @@ class DiskSummary:
     replicas: Counter[int] = field(default_factory=Counter)
     """Replicas in the directories of each broker."""
     problems: dict[str, list[str]] = field(default_factory=dict)
-    """What was not read, by source."""
+    """Problems that kept something from being read, by source."""
     notes: dict[str, list[str]] = field(default_factory=dict)
     """Kinds of records that are not known, and which process reads a source in place of this one, by source."""
 

@@ -12,7 +12,6 @@ from pipelines.alerting.conditions import Condition, asking, not_known_since
 from pipelines.alerting.controllers import RULES as CONTROLLERS
 from pipelines.alerting.episodes import Episode, episodes
 from pipelines.alerting.evidence import SCHEMAS, Evidence, in_microseconds
-from pipelines.alerting.incidents import brokers_of
 from pipelines.alerting.lasting import RULES as LASTING
 from pipelines.alerting.outbox import latest
 from pipelines.alerting.restarts import controlled_restarts
@@ -89,7 +88,7 @@ def told_states(firing: Iterable[AlertState], health: pa.Table) -> pa.Table:
     ids = {tuple(row[n] for n in _PLACE): row["topic_id"] for row in health.select([*_PLACE, "topic_id"]).to_pylist()}
     rows = []
     for state in firing:
-        missing, cluster = sorted(brokers_of(state)), state.labels["cluster"]
+        missing, cluster = sorted(state.brokers), state.labels["cluster"]
         for item in (state.present if state.rule in _LASTING else ()) or ():
             topic, _, number = item.rpartition("-")
             rows.append({

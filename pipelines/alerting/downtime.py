@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
 
+from pipelines.alerting.state import AlertState
 from schemas import downtimes
+
+EXPLAINED = frozenset({
+    "offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source", "quorum_no_spare", "no_controller",
+    "watcher_cut_off",
+})  # fmt: skip
+"""Rules that a planned downtime explains, of the brokers they name or of all; a loss never is."""
 
 
 @dataclass(frozen=True)
@@ -40,3 +47,18 @@ def from_arrow(rows: pa.Table) -> list[Downtime]:
 def to_arrow(rows: Iterable[Downtime]) -> pa.Table:
     """Rows in the schema of `ops/downtimes`."""
     return pa.Table.from_pylist([vars(row) for row in rows], schema=downtimes.ARROW)
+
+
+def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
+    """Until when these downtimes explain an alert; None: they do not.
+
+    Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
+    explained by a downtime of all brokers that it is assigned to.
+    """
+    own = [window for window in opened if window.cluster == state.labels.get("cluster")]
+    away = {one: window.until for window in sorted(own, key=lambda w: w.until) for one in window.brokers or ()}
+    ends = [window.until for window in own if window.brokers is None]
+    theirs, assigned = state.brokers, state.assignment
+    if theirs and theirs <= away.keys() and (state.rule != "offline" or (assigned and assigned <= away.keys())):
+        ends.append(min(away[one] for one in theirs))
+    return max(ends, default=None) if state.rule in EXPLAINED else None

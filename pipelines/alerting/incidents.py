@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from pipelines.alerting.downtime import Downtime
+from pipelines.alerting.downtime import Downtime, end_of_downtime
 from pipelines.alerting.incident_title import title
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
@@ -34,11 +34,6 @@ OWN_RULES = frozenset({"job_behind", "notify_failing", "watcher_cut_off"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
 LOSSES = frozenset(name for name, rule in RULES.items() if rule.from_told)
 """Rules of what no telemetry ends: it ends so long after it was told, or as somebody says so."""
-EXPLAINED = frozenset({
-    "offline", "under_min_isr", "at_risk", "out_of_sync", "stale_source", "quorum_no_spare", "no_controller",
-    "watcher_cut_off",
-})  # fmt: skip
-"""Rules that a planned downtime explains, of the brokers they name or of all; a loss never is."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +211,7 @@ class _Open:
         self.partitions |= _partitions(state)
         self.vast |= _vast(state)
         if not self.brokers or abs(state.first_ts - self.head.first_ts) <= JOINS:
-            self.brokers |= brokers_of(state)
+            self.brokers |= state.brokers
         self.first_ts, self.last_ts = min(self.first_ts, state.first_ts), max(self.last_ts, state.last_ts)
         if state.firing:
             self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
@@ -297,7 +292,7 @@ def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
 
 def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
     """Return the incident that had the alert, or else shares a broker or partition, or else began about then."""
-    cluster, brokers, partitions, vast = _cluster(state), brokers_of(state), _partitions(state), _vast(state)
+    cluster, brokers, partitions, vast = _cluster(state), state.brokers, _partitions(state), _vast(state)
     shares = near = None
     for one in opened:
         if one.cluster != cluster or not one.takes(state):
@@ -342,27 +337,3 @@ def _open(state: AlertState, opened: list[_Open]) -> _Open:
 
 def _cluster(state: AlertState) -> str:
     return "" if state.rule in OWN_RULES else state.labels.get("cluster", "")
-
-
-def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
-    """Until when these downtimes explain an alert; None: they do not.
-
-    Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
-    explained by a downtime of all brokers that it is assigned to.
-    """
-    own = [window for window in opened if window.cluster == state.labels.get("cluster")]
-    away = {one: window.until for window in sorted(own, key=lambda w: w.until) for one in window.brokers or ()}
-    ends = [window.until for window in own if window.brokers is None]
-    theirs, assigned = brokers_of(state), _numbers(state.labels.get("assigned", ""))
-    if theirs and theirs <= away.keys() and (state.rule != "offline" or (assigned and assigned <= away.keys())):
-        ends.append(min(away[one] for one in theirs))
-    return max(ends, default=None) if state.rule in EXPLAINED else None
-
-
-def brokers_of(state: AlertState) -> set[int]:
-    """The brokers because of which an alert fires, as far as it names them."""
-    return _numbers(state.labels.get("brokers", ""))
-
-
-def _numbers(label: str) -> set[int]:
-    return {int(one) for one in label.split(", ") if one}

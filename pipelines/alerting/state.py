@@ -74,6 +74,16 @@ class AlertState:
         }
 
     @property
+    def brokers(self) -> set[int]:
+        """The brokers because of which it fires, as far as it names them."""
+        return set(map(int, _names(self.labels.get("brokers", ""))))
+
+    @property
+    def assignment(self) -> set[int]:
+        """The brokers that its partitions are assigned to, as far as it names them."""
+        return set(map(int, _names(self.labels.get("assigned", ""))))
+
+    @property
     def topics(self) -> set[str]:
         """The topics of its partitions, as far as it names them."""
         return {one for label in ("topic", "topics") for one in _names(self.labels.get(label, ""))}

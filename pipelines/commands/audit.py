@@ -97,7 +97,7 @@ def audit(
         found = [*general, *rows]
         covered = f"{', '.join(dict.fromkeys(one.name for one in directories))}: {head}"
         itself = Finding(topic or "", -1 if partition is None else partition, None, "audited", Severity.INFO, covered)
-        _keep(place, str(cluster), [*earlier.ended(found), *found, itself], deep=deep)
+        _keep(place, str(cluster), [*earlier.no_longer_found(found), *found, itself], deep=deep)
     as_json = format is TableOrJson.json
     echo(_json(totals, shown, general, status, left_out) if as_json else _text(head, shown, findings))
     if left_out and not as_json:

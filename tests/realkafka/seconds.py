@@ -34,7 +34,7 @@ from tests.realkafka.stages import Row, committed
 CLICKS = Topic("clicks", [[1, 2]], {"min_insync_replicas": "1", "unclean_leader_election_enable": "true"})
 PAY = Topic("pay", [[1, 2]], {"min_insync_replicas": "1"})
 STALE, LEADER = 2, 1
-"""Who is killed first, and who leads alone then."""
+"""The broker that is killed first, and the one that leads alone then."""
 REFRESH_S = 5
 """How often an open page asks."""
 STALL_SESSION_MS = 45_000
@@ -102,7 +102,7 @@ def first(heard: Mapping[str, float], pattern: str, zero: float) -> float:
     return min(said, default=float("inf"))
 
 
-def blamed(heard: Mapping[str, float], guilty: frozenset[int]) -> Iterator[str]:
+def wrong_blames(heard: Mapping[str, float], guilty: frozenset[int]) -> Iterator[str]:
     """What blames a broker to which nothing was done."""
     for text in heard:
         for one_of, brokers in re.findall(_BLAME, text):
@@ -204,7 +204,7 @@ def _play(name: str, trials: int, folder: Path, found: dict[str, list[float]]) -
             heard.end()
             for stage, one in seconds.items():
                 found[stage].append(one)
-            innocent = sorted({*blamed(heard.server, guilty), *blamed(heard.messages, guilty)})
+            innocent = sorted({*wrong_blames(heard.server, guilty), *wrong_blames(heard.messages, guilty)})
             wrong += len(innocent)
             said = ", ".join(f"{stage} {one:.1f}" for stage, one in seconds.items())
             now = datetime.now(UTC)
