@@ -45,7 +45,8 @@ PARTS = {
         "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision",
     )),
     "min_isr": _rows(
-        partition_hw, (*PLACE, "ts", "leader_id", "kind", "isr", "frozen"), "kind", "freeze", "thaw", "term_start"
+        partition_hw, (*PLACE, "ts", "leader_id", "leader_epoch", "kind", "isr", "frozen"),
+        "kind", "freeze", "thaw", "term_start",
     ),
     "disagreements": _rows(
         partition_hw, (*PLACE, "ts", "leader_id", "hw", "reported_hw"), "agreement", "disagree"

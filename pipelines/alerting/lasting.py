@@ -127,15 +127,21 @@ WITH {_ASSIGNED}, marks AS (
   WHERE p.kind IN ('freeze', 'thaw') OR (p.kind = 'term_start' AND p.frozen IS NOT NULL)
 )"""
 
-# A replica that leads is in sync with itself. Within one instant of one term it gets out of sync before it is back.
+# A term starts with its leader and the rest of its ISR caught up. From then on the leader before says nothing of
+# others: frozen, it does not know, and tells as it wakes that nobody fetched. Within one instant of one term a replica
+# gets out of sync before it is back.
 _BEHIND = f"""
-WITH marks AS (
+WITH terms AS (
+  SELECT *, {_WHO} AS place FROM min_isr AS p WHERE kind = 'term_start'
+), marks AS (
   SELECT {_REPLICA % "p.replica_id"} AS who, p.ts,
     1 + 2 * coalesce(p.leader_epoch, 0) + (p.state <> 'out_of_sync')::INT AS rank, p.state = 'out_of_sync' AS wrong,
-    [p.replica_id] AS missing, p.reason FROM sync AS p
+    [p.replica_id] AS missing, p.reason
+  FROM (SELECT *, {_WHO} AS place FROM sync AS p) AS p ASOF LEFT JOIN terms AS t ON p.place = t.place AND p.ts >= t.ts
+  WHERE coalesce(p.leader_epoch >= t.leader_epoch, true)
   UNION ALL
-  SELECT {_REPLICA % "p.leader_id"}, p.ts, 0, false, NULL, NULL FROM min_isr AS p
-  WHERE p.kind = 'term_start' AND p.leader_id IS NOT NULL
+  SELECT {_REPLICA % "replica"}, p.ts, 0, false, NULL, NULL
+  FROM (SELECT *, unnest([leader_id] || coalesce(isr, [])) AS replica FROM terms) AS p WHERE replica IS NOT NULL
 )"""
 
 

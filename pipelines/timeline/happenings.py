@@ -42,6 +42,13 @@ def _all(table: Table) -> Rows:
     return View(table, "ts", "").select
 
 
+def _of_present_leaders(wanted: Filter) -> str:
+    """Changes of replicas as the leader of that time told them: one that wakes in its old epoch knows no better."""
+    newest = "max(leader_epoch) OVER (PARTITION BY cluster, topic, topic_id, partition ORDER BY ts) AS newest"
+    rows = f"SELECT *, {newest} FROM ({VIEWS['sync'].select(wanted)})"
+    return f"SELECT * FROM ({rows}) WHERE coalesce(leader_epoch >= newest, true)"
+
+
 @dataclass(frozen=True)
 class Kind:
     """One kind of line: its rows in SQL, by what they are grouped, and the words for a group.
@@ -185,7 +192,7 @@ SILVER = (
          "kind = 'term_start'", about=_LEADS),
     Kind("HW", partition_hw.TABLE, _all(partition_hw.TABLE), "kind", _frozen,
          lambda row: "warning" if row["kind"] == "freeze" else "info", "kind IN ('freeze', 'thaw')", about=_LEADS),
-    Kind("sync", replica_sync.TABLE, _all(replica_sync.TABLE), "replica_id, state, reason", _sync,
+    Kind("sync", replica_sync.TABLE, _of_present_leaders, "replica_id, state, reason", _sync,
          lambda row: "warning" if row["state"] == "out_of_sync" else "info", _OUT_OR_BACK, about=_FOLLOWS),
     Kind("telemetry", telemetry_gaps.TABLE, _all(telemetry_gaps.TABLE), "source_id, kind, detail", _gap,
          lambda _: "warning", wide=True, place=f"CASE WHEN topic IS NOT NULL THEN {_PLACE} END",

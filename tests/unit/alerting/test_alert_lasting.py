@@ -93,6 +93,28 @@ def test_replica_out_of_sync_for_ten_minutes(marks, clock, expected):
     assert found == [("out_of_sync", state, "broker 3", first, last) for state, first, last in expected]
 
 
+@pytest.mark.parametrize(
+    ("ts", "epoch", "expected"),
+    [
+        pytest.param(50, 4, [], id="a leader that wakes in its old epoch says nothing of others"),
+        pytest.param(50, 5, [("firing", 50, 900)], id="the present leader does"),
+        pytest.param(40, 4, [], id="of the moment in which the next term starts"),
+        pytest.param(30, 4, [], id="the next term starts with its ISR caught up"),
+        pytest.param(50, None, [("firing", 50, 900)], id="nobody told the epoch"),
+    ],
+)
+def test_a_later_term_ends_the_word_of_the_leader_before(ts, epoch, expected):
+    starts = [term(0, 1, leader_epoch=4), term(40, 2, isr=(2, 3), leader_epoch=5)]
+    found = states(evidence(900, sync=[sync(ts, "out_of_sync", leader_epoch=epoch)], min_isr=starts))
+    assert found == [("out_of_sync", state, "broker 3", first, last) for state, first, last in expected]
+
+
+def test_a_replica_outside_the_isr_stays_out_of_sync_in_the_next_term():
+    starts = [term(0, 1, leader_epoch=4), term(40, 2, isr=(2,), leader_epoch=5)]
+    found = states(evidence(900, sync=[sync(30, "out_of_sync", leader_epoch=4)], min_isr=starts))
+    assert found == [("out_of_sync", "firing", "broker 3", 30, 900)]
+
+
 def isr(ts, *members, revision=1, **more):
     return {"ts": ts, "partition_epoch": ts, "isr_after": list(members), "revision": revision, **more}
 

@@ -109,6 +109,16 @@ def test_what_goes_on_moment_after_moment_is_one_line_and_says_how_long(lake):
     assert (line.summary, line.broker_id) == (said, 3)
 
 
+def test_a_leader_that_wakes_in_its_old_epoch_tells_nothing_of_replicas(lake):
+    out = {"state": "out_of_sync", "previous_state": "in_sync", "reason": "silent", "replica_id": 2}
+    rows = [(5, 4, {}), (50, 5, {"replica_id": 3}), (60, 4, {})]
+    write(lake, "replica_sync", *(out | {"ts": at(ts), "leader_epoch": epoch} | more for ts, epoch, more in rows))
+    assert told(lake) == [
+        (5, "sync", "broker 2 out of sync (silent): orders-0"),
+        (50, "sync", "broker 3 out of sync (silent): orders-0"),
+    ]
+
+
 def config(seconds, **more):
     wide = {
         "event_type": "config",
