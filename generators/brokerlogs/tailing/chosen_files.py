@@ -3,7 +3,7 @@
 It is the file whose lines are numbered (%sn), else one with threads, else one in the stock pattern; but first of all
 one that prints HWs itself, not only in shrinks of the ISR. It is chosen at the time of each row by what each file has
 contained until then, so that the choice does not depend on the order in which files are read. A file that has told
-nothing for ENDS_US does not count any more.
+nothing for ENDS_US does not count any more. What was told before another file was given is not told from that one.
 """
 
 from __future__ import annotations
@@ -30,10 +30,19 @@ REMEMBERED = 100
 
 
 class LineGrades:
-    """Grades of the lines of source `name` by origin; `steps` is a JSON value."""
+    """Grades of the lines of source `name` by origin; `steps` is a JSON value.
 
-    def __init__(self, name: str, steps: Mapping[str, Sequence[Sequence[int]]], spans: Sequence[Sequence[int]]) -> None:
-        self.name = name
+    `earlier`: by source the time (us) up to which it was told when this one was given first.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        steps: Mapping[str, Sequence[Sequence[int]]],
+        spans: Sequence[Sequence[int]],
+        earlier: Mapping[str, int],
+    ) -> None:
+        self.name, self.earlier = name, dict(earlier)
         self.spans = [(begin, end) for begin, end in spans]
         """Times (us) between which it told something, with pauses of ENDS_US at most, in order."""
         self.steps: dict[str, Steps] = {family: [(ts, grade) for ts, grade in of] for family, of in steps.items()}
@@ -50,6 +59,11 @@ class LineGrades:
                 grades = grades + _PRINTS_HWS * (level[mine] >= 2) + _PRINTS_FETCHES * (level[mine] == 3)
             reached = [(int(ts[mine][grades == grade].min()), int(grade)) for grade in np.unique(grades)]
             self.steps[family] = _rising([*self.steps.get(family, ()), *reached])
+
+    def begin_beside(self, others: Sequence[LineGrades]) -> None:
+        """Note how much the others have told, unless this one has told something."""
+        if not self.spans:
+            self.earlier = {other.name: other.spans[-1][1] for other in others if other.spans}
 
     def _extend(self, ts: npt.NDArray[np.int64]) -> None:
         """Add these times to the spans."""
@@ -84,15 +98,18 @@ class LineGrades:
         return (rows.filter(pa.array(~left)) if left.any() else rows), [*messages]
 
     def _is_better_elsewhere(self, ts: npt.NDArray[np.int64], family: str, other: LineGrades) -> Mask:
-        """Return for each time if the other source has the better grade, or an equal one and the smaller name.
+        """Return for each time if the other source has the better grade, or an equal one and was first.
 
+        First is the one that had told that time when the other one was given, else the one with the smaller name.
         Of two alike the one that has told nothing since says nothing of that time: windows of one log end like that.
         """
         steps = other.steps.get(family, [])
         own, its = _at(self.steps.get(family, []), ts), _at(steps, ts)
         told = other._told_around(ts, np.where(its > own, ENDS_US, 0))
         has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & told
-        better: Mask = has_rows & ((its > own) | ((its == own) & (other.name < self.name)))
+        is_first = (other.name < self.name) & (ts > other.earlier.get(self.name, 0))
+        is_first |= ts <= self.earlier.get(other.name, 0)
+        better: Mask = has_rows & ((its > own) | ((its == own) & is_first))
         return better
 
 

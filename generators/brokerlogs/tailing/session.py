@@ -181,6 +181,7 @@ class IngestSession:
         for family in families.values():
             for own, tailer in family:
                 tailer.limit, tailer.siblings = limit, [one for name, one in family if name != own]
+                tailer.grades.begin_beside([one.grades for one in tailer.siblings])
         self._sources |= {tailer.source.source_id: SourceSummary(tailer.source.source_id) for tailer in tailers}
 
     def is_new(self, source: Source) -> bool:

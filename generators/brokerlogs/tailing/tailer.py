@@ -106,7 +106,8 @@ class Tailer:
         self.time = SourceTime(state, self.time.defaults)
         self._settings_digest: str | None = state.get("settings")
         self._chunks = Chunks(state.get("skip", 0))
-        self.grades = LineGrades(self.source.source_id, state.get("voice", {}), state.get("spans", ()))
+        told = state.get("voice", {}), state.get("spans", ()), state.get("beside", {})
+        self.grades = LineGrades(self.source.source_id, *told)
 
     def look_into(self, source: Source) -> None:
         """Read the files of this source, which is the same one with more or fewer folders."""
@@ -129,6 +130,7 @@ class Tailer:
             "settings": self._settings_digest,
             "voice": self.grades.steps,
             "spans": self.grades.spans,
+            "beside": self.grades.earlier,
             "unread": self.missing.unread,
         }
 

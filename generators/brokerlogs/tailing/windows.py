@@ -21,7 +21,8 @@ _PIECE = 8 << 20
 _KAFKAS = re.compile(
     r"/(server|controller|state-change|log-cleaner|kafka-[a-z]+|kafkaServer|replication|fetcher)\.(log|out)$"
 )
-"""Names in Kafka's log4j file or ours: each is a log of its own, whatever lines it has in common with others."""
+"""Names in Kafka's log4j file or ours: in one call each is a log of its own, whatever lines it shares with others; one
+given alone may be a copy."""
 Spans = Sequence[Sequence[int]]
 """Times (us) between which a log told something: the first and the last one of each."""
 
@@ -58,24 +59,27 @@ def same_logs(
         by_owner[owner(name)].append(name)
     for names in by_owner.values():
         new = {name for name in names if name not in known}
-        if not new or len(names) == 1 or all(map(is_named_by_kafka, names)):
+        if not new or len(names) == 1 or all(is_named_by_kafka(name) and name in by_id for name in names):
             continue
         logs = [(name, one) for name in names if name in known for one in told(name)]
         logs += [(name, _lines(by_id[name])) for name in names if name in by_id]
-        _compare(logs, names, new, same)
+        own = {name for name in names if name in by_id and is_named_by_kafka(name)}
+        _compare(logs, names, new, own, same)
     return same
 
 
-def _compare(logs: Sequence[tuple[str, Stretch]], known_first: Sequence[str], new: set[str], same: SameLogs) -> None:
-    """Add what logs of one owner have in common to `same`."""
+def _compare(
+    logs: Sequence[tuple[str, Stretch]], known_first: Sequence[str], new: set[str], own: set[str], same: SameLogs
+) -> None:
+    """Add what logs of one owner have in common to `same`; those of their `own` share none with each other."""
     ids, apart = same.ids, list[tuple[str, str]]()
     for k, j in _with_common_heads(logs):
         (name, stretch), (other, its_stretch) = logs[k], logs[j]
-        if name == other or not new & {name, other} or (is_named_by_kafka(name) and is_named_by_kafka(other)):
+        if name == other or not new & {name, other} or own >= {name, other}:
             continue
         both = ids.get(name, name), ids.get(other, other)
         log, its = sorted(both, key=lambda one: (one in new, not is_named_by_kafka(one)))
-        if not _overlap(stretch, its_stretch) or (is_named_by_kafka(log) and is_named_by_kafka(its)):
+        if not _overlap(stretch, its_stretch) or (log != its and own >= {log, its}):
             apart += [(name, other), (other, name)]
         else:
             ids.update({one: log for one in known_first if ids.get(one, one) == its})
@@ -83,7 +87,7 @@ def _compare(logs: Sequence[tuple[str, Stretch]], known_first: Sequence[str], ne
         lines = np.concatenate([one.lines(one.first, one.count) for name, one in logs if name == part])
         log = ids.get(whole, whole)
         all_lines = [one.lines(one.first, one.count) for name, one in logs if ids.get(name, name) == log]
-        if log in same.excerpts or is_named_by_kafka(part) or log == ids.get(part, part):
+        if log in same.excerpts or own >= {part, log} or log == ids.get(part, part):
             continue
         if np.isin(lines[lines & 1 == 0], np.concatenate(all_lines)).all():
             if part in new:

@@ -203,3 +203,14 @@ def test_older_lines_that_another_file_repeats_count_once(tmp_path: Path) -> Non
     ingest_logs([logs], cluster="c", lake=lake)
     told = [row["hw"] for row in read_events(lake).to_pylist() if row["event_type"] == "hw"]
     assert sorted(told) == list(range(2, 61))
+
+
+def test_what_a_file_told_before_another_was_given_counts_once(tmp_path: Path) -> None:
+    """The other one, whose name is smaller, told all HWs again."""
+    lines, lake = [leader(), *(advanced(n, n + 1, ms=100 * n) for n in range(60))], str(tmp_path / "lake")
+    logs = cluster(tmp_path / "logs", server="".join(lines[:20]), controller="".join(lines[:20]))
+    ingest_logs([logs / "broker-1" / "server.log"], cluster="c", lake=lake)
+    for upto in (30, 61):
+        cluster(logs, server="".join(lines[:upto]), controller="".join(lines[:upto]))
+        ingest_logs([logs], cluster="c", lake=lake)
+    assert counts_by_file(read_events(lake)) == {("server.log", "hw"): 19, ("controller.log", "hw"): 41}

@@ -70,6 +70,39 @@ def test_a_copy_is_no_other_log(tmp_path: Path) -> None:
     assert told_hws(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
 
 
+@pytest.mark.parametrize(("first", "second"), [("server.log", "kafkaServer.out"), ("kafkaServer.out", "server.log")])
+@pytest.mark.parametrize("there", ["broker-1", "saved"])
+def test_a_copy_under_another_of_kafkas_names_in_another_call_is_no_other_log(
+    first: str, second: str, there: str, tmp_path: Path
+) -> None:
+    """It was told again, as another source, without a word."""
+    for folder in ("broker-1", there):
+        write(tmp_path / folder)
+    (log := tmp_path / "broker-1" / first).write_text("".join(LINES[:40]))
+    told_hws(tmp_path, [[log]])
+    (copy := tmp_path / there / second).write_text("".join(LINES[:40]))
+    told_hws(tmp_path, [[copy], [log], [copy]])
+    for path in (copy, log):
+        path.write_text("".join(LINES))
+        assert told_hws(tmp_path, [[copy], [copy.parent]]) == [*range(110, 401, 10)]
+
+
+@pytest.mark.parametrize(
+    ("rotated", "restored"),
+    [("server.log.1", "server.log.2025-01-01"), ("server.log.2026-11-20-10", "server-2026-12-01.log")],
+)
+def test_a_file_restored_under_another_dated_name_is_nothing_new(rotated: str, restored: str, tmp_path: Path) -> None:
+    (log,) = write(tmp_path / "broker-1", server=LINES[:30])
+    told_hws(tmp_path, [[log]])
+    log.rename(log.with_name(rotated))
+    log.write_text("".join(LINES[30:]))
+    told_hws(tmp_path, [[log.parent]])
+    for folder in (log.parent, tmp_path / "restored"):
+        write(folder)
+        (folder / restored).write_text("".join(LINES[:30]))
+        assert told_hws(tmp_path, [[folder / restored], [log.parent]]) == [*range(110, 401, 10)]
+
+
 @pytest.mark.parametrize("name", ["a", "server"])
 def test_a_whole_log_of_which_the_end_was_told_has_one_source_of_older_lines(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
