@@ -9,8 +9,8 @@ from schemas.declaration import Column, Table
 from schemas.keys import LEVEL
 from schemas.levels import POLLED
 
-STALLED_MS = 10_000
-"""A HW that stands below the leader's log end for longer is held back."""
+STALLED_MS = 9_500
+"""A HW that stands below the leader's log end for longer is held back: 10 s, and rounds of 5 s may be so much early."""
 
 BEHIND_MS = 3_000
 """A follower that has not got by now where its leader was so long ago is behind, in the ISR or not."""

@@ -20,6 +20,7 @@ from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits,
 from pipelines.verdict.since import Since, starts
 from pipelines.verdict.sources import Reports, clocks_ahead, found_unread, progress_now, reports
 from pipelines.verdict.standing import Quiet, standing
+from pipelines.verdict.waits import LongerWait, longer_waits
 from schemas import (
     brokers,
     cluster_minute,
@@ -56,13 +57,18 @@ class Survey:
     wanted: Filter
     records: tuple[ClusterRecord, ...]
     quiet: tuple[Quiet, ...]
+    waits: tuple[LongerWait, ...] = ()
+
+    def standing(self, where: str) -> str:
+        """The query for the rows of `gold/partition_health` that match, as the verdict judges them."""
+        return standing(where, self.quiet, self.waits)
 
     def partitions(self, limit: int, *, sound: bool) -> tuple[list[Row], int]:
         """At most `limit` partitions, the worst first, and how many there are; `sound`: those too that are in sync.
 
         Else those of clusters that have ended are left out: how they stood is history.
         """
-        rows = f"SELECT * FROM ({standing(_now(self.wanted), self.quiet)}) WHERE {self._kept(sound)}"
+        rows = f"SELECT * FROM ({self.standing(_now(self.wanted))}) WHERE {self._kept(sound)}"
         order = "CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
         return select_first(self.lake, partition_health.TABLE, rows, order, limit)
 
@@ -77,7 +83,7 @@ class Survey:
         if not any(field.name == "one_failure_away" for field in table.schema().fields):
             return None
         risk = f"CASE WHEN unknown THEN '{NOT_KNOWN}' ELSE coalesce(one_failure_away, '{NOT_KNOWN}') END"
-        rows = f"SELECT cluster, {risk} AS risk FROM ({standing(_now(self.wanted), self.quiet)}) WHERE {_LED}"
+        rows = f"SELECT cluster, {risk} AS risk FROM ({self.standing(_now(self.wanted))}) WHERE {_LED}"
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for row in query(table, f"SELECT cluster, risk, count(*) AS n FROM ({rows}) GROUP BY cluster, risk"):
             found[row["cluster"]][row["risk"]] = row["n"]
@@ -128,8 +134,9 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     alone = told_alone(told, times, wanted)
     lost = replace(wanted, since=not_told(told, times, wanted.since))
     records = [replace(one, told=tuple(alone[one.cluster])) for one in records]
-    asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet) if _concerned(record))
-    return Survey(lake, wanted, asked, quiet)
+    waits = longer_waits(lake, {name: reported[name].sources for name in names})
+    asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet, waits) if _concerned(record))
+    return Survey(lake, wanted, asked, quiet, waits)
 
 
 def _is_readable(lake: Lake, path: str) -> bool:
@@ -188,10 +195,15 @@ def _quiet(record: ClusterRecord, reports: Reports, limits: Limits, now: datetim
 
 
 def _filled(
-    lake: Lake, wanted: Filter, lost: Filter, records: Iterable[ClusterRecord], quiet: Iterable[Quiet]
+    lake: Lake,
+    wanted: Filter,
+    lost: Filter,
+    records: Iterable[ClusterRecord],
+    quiet: Iterable[Quiet],
+    waits: Iterable[LongerWait],
 ) -> Iterator[ClusterRecord]:
     """The records with what the tables say of each cluster; losses are looked for as in `lost`."""
-    groups, (levels, unstarted, unassigned, alone) = _groups(lake, wanted, quiet), _levels(lake, wanted)
+    groups, (levels, unstarted, unassigned, alone) = _groups(lake, wanted, quiet, waits), _levels(lake, wanted)
     fallen, copies = falls(lake, lost), defaultdict[str, list[str]](list)
     for one in last_copies(lake, lost) if any(one.partitions for one in fallen.values()) else ():
         copies[one.cluster].append(one.text(lake.root))
@@ -226,7 +238,7 @@ def _now(wanted: Filter) -> str:
     return replace(wanted, since=None).where(_HEALTH)
 
 
-def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
+def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet], waits: Iterable[LongerWait]) -> Groups:
     keys, table = "cluster, condition, who, one_of, unknown", lake.find(partition_health.TABLE)
     values, there = "count(*) AS partitions, max(stalled_ms) AS stalled_ms", set()
     if table is not None:
@@ -235,7 +247,7 @@ def _groups(lake: Lake, wanted: Filter, quiet: Iterable[Quiet]) -> Groups:
         values += f", count(*) FILTER (WHERE {_STOPS}) AS stops, count(*) FILTER (WHERE {_LEFT} < 1) AS ends"
     if "assignments" in there:
         values += f", count(*) FILTER (WHERE {_ADDING}) > 0 AS adding"
-    sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet)}) GROUP BY {keys} ORDER BY {keys}"
+    sql = f"SELECT {keys}, {values} FROM ({standing(_now(wanted), quiet, waits)}) GROUP BY {keys} ORDER BY {keys}"
     found: Groups = defaultdict(list)
     for row in select_rows(lake, _HEALTH.table, sql):
         who = tuple(int(number) for number in row["who"].split(",") if number)

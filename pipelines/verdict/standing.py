@@ -8,6 +8,7 @@ from datetime import datetime
 
 from pipelines.lake.queries import instant, text
 from pipelines.verdict.records import Condition
+from pipelines.verdict.waits import LongerWait
 from schemas.partition_health import ONE_OF, STALLED_MS
 
 _IS = {
@@ -45,11 +46,12 @@ class Quiet:
     """It does not answer a watcher: what has a replica there is at risk."""
 
 
-def standing(where: str, quiet: Iterable[Quiet]) -> str:
+def standing(where: str, quiet: Iterable[Quiet], waits: Iterable[LongerWait] = ()) -> str:
     """The query for the rows that match, each with `condition`, `rank`, `who` (broker ids), `one_of` and `unknown`.
 
     `who` is of what is not known the leader that reports nothing. What a quiet broker led is known where somebody
-    else spoke of it since. `one_of`: samples leave several that may hold the HW back.
+    else spoke of it since. `one_of`: samples leave several that may hold the HW back. `stalled_ms` is as long as
+    `waits` says.
     """
     quiet = list(quiet)
     dead: dict[str, list[int]] = {}
@@ -58,7 +60,8 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
             dead.setdefault(one.cluster, []).append(one.broker_id)
     unheard = " ".join(f"WHEN cluster = {text(name)} THEN {_ids(brokers)}" for name, brokers in dead.items())
     rows = (
-        f"SELECT *, {f'CASE {unheard} ELSE {_ids([-1])} END' if dead else _ids([-1])} AS unheard FROM t WHERE {where}"
+        f"SELECT *, {f'CASE {unheard} ELSE {_ids([-1])} END' if dead else _ids([-1])} AS unheard "
+        f"FROM {_with_waits(waits)} WHERE {where}"
     )
     conditions = " ".join(f"WHEN {sql} THEN '{one.name}'" for one, sql in _IS.items())
     ranks = " ".join(f"WHEN '{one.name}' THEN {rank}" for rank, one in enumerate(_IS))
@@ -73,6 +76,18 @@ def standing(where: str, quiet: Iterable[Quiet]) -> str:
         f"SELECT *, CASE condition {ranks} ELSE {len(_IS)} END AS rank, silent_leader IS NOT NULL AS unknown, "
         f"coalesce(silent_leader, CASE condition {who} END, '') AS who, coalesce({_ONE_OF}, false) AS one_of "
         f"FROM ({said})"
+    )
+
+
+def _with_waits(waits: Iterable[LongerWait]) -> str:
+    """The table, in which records wait for as long as is known."""
+    longer = " ".join(
+        f"WHEN cluster = {text(one.cluster)} AND topic = {text(one.topic)} "
+        f"AND partition IN ({', '.join(map(str, one.partitions))}) THEN {one.longer_ms}"
+        for one in waits
+    )
+    return (
+        f"(SELECT * EXCEPT (stalled_ms), stalled_ms + CASE {longer} ELSE 0 END AS stalled_ms FROM t)" if longer else "t"
     )
 
 

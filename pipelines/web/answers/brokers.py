@@ -28,7 +28,7 @@ SELECT cluster, broker_id, sum(leads) AS led, count(*) - sum(leads) AS followed,
   array_has(isr, broker_id) THEN 0 ELSE 1 END) AS outside_isr,
   count(*) - count(isr) AS isr_unknown,
   sum(CASE WHEN array_has(out_of_sync, broker_id) THEN 1 ELSE 0 END) AS out_of_sync,
-  sum(CASE WHEN stalled_ms > 10000 AND array_has(holding_replicas, broker_id)
+  sum(CASE WHEN stalled_ms > {stalled_ms} AND array_has(holding_replicas, broker_id)
     AND NOT coalesce({one_of}, false) THEN 1 ELSE 0 END) AS holds_back
 FROM (SELECT *, CASE WHEN broker_id = leader_id THEN 1 ELSE 0 END AS leads
   FROM (SELECT cluster, unnest(ar) AS broker_id, leader_id, isr, out_of_sync, stalled_ms, holding_replicas, level
@@ -72,7 +72,7 @@ def broker_rows(reader: Reader, asked: Asked) -> tuple[list[Row], bool]:
     if found:
         return found, True
     place = wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
-    sql = _FROM_PARTITIONS.format(where=place, one_of=partition_health.ONE_OF)
+    sql = _FROM_PARTITIONS.format(where=place, one_of=partition_health.ONE_OF, stalled_ms=partition_health.STALLED_MS)
     return rows(reader, partition_health.TABLE, sql), False
 
 

@@ -16,7 +16,6 @@ from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.disk_findings import standing_findings
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.present import STATES
-from pipelines.verdict.standing import standing
 from pipelines.verdict.words import span
 from pipelines.web.asked import SINCE, Asked
 from pipelines.web.snapshot import Reader
@@ -142,9 +141,9 @@ def standings(reader: Reader, asked: Asked, select: str, where: str = "true", ta
 
     Rows that have the condition have its `state`, too, in the word for that of a cluster.
     """
-    quiet = surveyed(reader, replace(asked, topic=None, partition=None, timings={})).quiet
+    seen = surveyed(reader, replace(asked, topic=None, partition=None, timings={}))
     place = asked.wanted.where(View(partition_health.TABLE, "last_event_ts", ""))
-    sql = f"SELECT {select} FROM ({standing(place, quiet)}) WHERE {where} {tail}"
+    sql = f"SELECT {select} FROM ({seen.standing(place)}) WHERE {where} {tail}"
     return [row | {"state": _state(row)} for row in rows(reader, partition_health.TABLE, sql)]
 
 
