@@ -11,7 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pyarrow.fs import FileType
+
 from pipelines.errors import UsageError
+from pipelines.lake.delta_log import commit_path
+from pipelines.lake.file_systems import local_path
 from pipelines.lake.lake import Lake, declared
 from pipelines.streaming.checkpoint.offsets import committed_offset
 from pipelines.verdict import Limits
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 KEPT = 512
 """Answers that are kept of one snapshot; the one not asked for longest goes first."""
+NEWS_S = 1.0
+"""A lake on a disk is looked at so often, and what has a new commit is opened: on a store each look is paid for."""
 
 
 class UnreadableError(Exception):
@@ -66,14 +72,24 @@ class Snapshot(Lake):
             raise TableNotFoundError(f"no table {declared(table).path}") from None
 
 
-def opened(lake: Lake) -> Snapshot:
-    """The lake as it is now."""
-    found = {table.path: there for table in tables().values() if (there := lake.find(table)) is not None}
+def opened(lake: Lake, before: Snapshot | None = None) -> Snapshot:
+    """The lake as it is now; of the tables that `before` has only those are opened that have a later commit since."""
+    files, found = lake.files(), {} if before is None else dict(before.opened)
+    for table in tables().values():
+        known = found.get(table.path)
+        if known is not None:
+            later = f"{table.path}/{commit_path(known.version() + 1)}"
+            if files.get_file_info(later).type is FileType.NotFound:
+                continue
+        if (there := lake.find(table)) is not None:
+            found[table.path] = there
     return Snapshot(lake.root, lake.storage_options, opened=found)
 
 
 class Reader:
-    """Reads a lake for many requests: at most `refresh_s` seconds old, and each answer once per version.
+    """Reads a lake for many requests, and each answer once per version: as it was at most NEWS_S seconds ago, of an
+    object store, or of a table that was made anew, `refresh_s`.
+
 
     `now` is the wall clock. Safe to use from several threads; one reads at a time.
     """
@@ -86,17 +102,20 @@ class Reader:
         self._lock = threading.RLock()
         self._snapshot = Snapshot(lake.root, lake.storage_options)
         self._version: Hashable = None
-        self._read_at = -float("inf")
+        self._read_at = self._opened_at = -float("inf")
+        self._looks_s = refresh_s if local_path(lake.root) is None else min(NEWS_S, refresh_s)
         self.as_of = datetime.min.replace(tzinfo=UTC)
         """When the lake was read last: how old its claims of the present were then."""
         self._answers: OrderedDict[Hashable, Any] = OrderedDict()
 
     def snapshot(self) -> Snapshot:
-        """The lake as it is, or was at most `refresh_s` seconds ago. Raises UnreadableError."""
+        """The lake as it is, or was a moment ago. Raises UnreadableError."""
         with self._lock:
-            if time.monotonic() - self._read_at >= self.refresh_s:
+            looked_at = time.monotonic()
+            if looked_at - self._read_at >= self._looks_s:
+                anew = looked_at - self._opened_at >= self.refresh_s
                 with reading(self.lake.root):
-                    fresh = opened(self.lake)
+                    fresh = opened(self.lake, None if anew else self._snapshot)
                     if not fresh.opened:
                         raise UnreadableError(f"there is no table in the lake {self.lake.root} any more")
                     version = (
@@ -106,7 +125,8 @@ class Reader:
                 if version != self._version:
                     self._snapshot, self._version = fresh, version
                     self._answers.clear()
-                self._read_at, self.as_of = time.monotonic(), self.now()
+                self._read_at, self.as_of = looked_at, self.now()
+                self._opened_at = looked_at if anew else self._opened_at
             return self._snapshot
 
     def answer(self, key: Hashable, compute: Callable[[Snapshot], T], valid: Callable[[T], bool] = lambda _: True) -> T:

@@ -1,5 +1,6 @@
 """The process that serves: slow and crowding clients, a place that is taken, a snapshot for many requests."""
 
+import shutil
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from deltalake import DeltaTable
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
 from pipelines.verdict import Limits
-from pipelines.web import server
+from pipelines.web import server, snapshot
 from pipelines.web.asked import Asked, asked_of
 from pipelines.web.snapshot import KEPT, Reader, UnreadableError
 from tests.unit.project.lakes import at, health, sound, write
@@ -129,13 +130,37 @@ def reader_of(lake, refresh_s=3600, now=lambda: NOW):
     return Reader(Lake(lake), Limits(), now, refresh_s)
 
 
-def test_between_two_looks_the_lake_is_as_it_was(lake):
+def test_between_two_looks_the_lake_is_as_it_was(lake, monkeypatch):
+    monkeypatch.setattr(snapshot, "NEWS_S", 3600)
     sound(lake, health("orders", 0))
     reader = reader_of(lake)
     assert reader.snapshot().open("partition_health").version() == 0
     write(lake, "partition_health", health("orders", 1))
     assert reader.snapshot().open("partition_health").version() == 0
     assert reader_of(lake).snapshot().open("partition_health").version() == 1
+
+
+def test_of_a_lake_that_is_looked_at_again_only_tables_with_a_new_commit_are_opened(lake, monkeypatch):
+    monkeypatch.setattr(snapshot, "NEWS_S", 0)
+    sound(lake, health("orders", 0))
+    reader, changed = reader_of(lake), "gold/partition_health"
+    first = reader.snapshot()
+    assert reader.snapshot() is first
+    write(lake, "partition_health", health("orders", 1))
+    later = reader.snapshot()
+    assert later.opened[changed].version() == 1
+    assert [path for path in later.opened if later.opened[path] is not first.opened[path]] == [changed]
+
+
+def test_a_table_that_was_made_anew_is_opened_after_a_refresh(lake, monkeypatch):
+    monkeypatch.setattr(snapshot, "NEWS_S", 0)
+    sound(lake, health("orders", 0))
+    write(lake, "partition_health", health("orders", 1))
+    reader = reader_of(lake, refresh_s=0)
+    assert reader.snapshot().open("partition_health").version() == 1
+    shutil.rmtree(f"{lake}/gold/partition_health")
+    write(lake, "partition_health", health("orders", 0))
+    assert reader.snapshot().open("partition_health").version() == 0
 
 
 def test_an_answer_is_read_once_per_version(lake):
