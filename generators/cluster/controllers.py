@@ -1,4 +1,4 @@
-"""How a cluster's controllers stand, and what they reassign: asked of one broker, and of another where that fails."""
+"""How controllers stand, what they reassign and whom they fence: asked of one broker, and of another if that fails."""
 
 from __future__ import annotations
 
@@ -10,14 +10,24 @@ from kafka.future import Future
 
 from generators.cluster.asking.link import PROBE_S, BrokerLink
 from generators.cluster.asking.reassignments import Adding, ask_adding
+from generators.cluster.asking.registrations import Registered, ask_registered
 from generators.cluster.asking.security import Security
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
 from generators.cluster.metadata.partitions import BrokerAddress, Partitions
-from schemas.event_types import NO_CONTROLLER, NOT_LOOKED_AT, describe_quorum
+from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, UNREGISTERED, describe_quorum
 
 EVERY_S = 15.0
 ASKED = 2
 """So many brokers, that answer else, reach no controller before none is said to be there."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a broker tells of the controllers; `registered` is None if it cannot say whom they have fenced."""
+
+    quorum: QuorumSeen = field(default_factory=lambda: QuorumSeen(error=-1))
+    adding: Adding = field(default_factory=dict)
+    registered: Registered | None = None
 
 
 @dataclass
@@ -30,8 +40,10 @@ class Controllers:
     _at: float = 0.0
     """When somebody is asked next."""
     _failed: set[int] = field(default_factory=set)
-    _adding: Adding = field(default_factory=dict)
-    """The replicas that reassignments add, by the last question; none if that was not answered."""
+    _last: Told = field(default_factory=Told)
+    """The last answer; nothing is being added or registered if there was none."""
+    _ever_registered: set[int] = field(default_factory=set)
+    """A broker that has just come may not be in the last answer."""
     _settled: tuple[Partitions, Adding, Partitions] | None = None
     """The last metadata that was settled, with what was being added, and what became of it."""
 
@@ -62,9 +74,20 @@ class Controllers:
 
     def settle(self, seen: Partitions) -> Partitions:
         """The metadata without the replicas that are being added; the same object while both stay the same."""
-        if self._settled is None or self._settled[0] is not seen or self._settled[1] != self._adding:
-            self._settled = seen, self._adding, seen.with_adding(self._adding)
+        if self._settled is None or self._settled[0] is not seen or self._settled[1] != self._last.adding:
+            self._settled = seen, self._last.adding, seen.with_adding(self._last.adding)
         return self._settled[2]
+
+    def registration(self, broker: int) -> str:
+        """FENCED or UNREGISTERED if a broker that others do not list is so; empty if it is not known."""
+        known = self._last.registered
+        if known is None:
+            return ""
+        if broker not in known:
+            return UNREGISTERED if broker in self._ever_registered else ""
+        if not known[broker]:  # that was asked before others listed it no more
+            self.hasten()
+        return FENCED if known[broker] else ""
 
     @property
     def asking(self) -> list[Future]:
@@ -77,7 +100,9 @@ class Controllers:
             self._link.close()
 
     def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
-        seen, self._adding = work.value if work.exception is None else (QuorumSeen(error=-1), {})
+        self._last = work.value if work.exception is None else Told()
+        seen = self._last.quorum
+        self._ever_registered.update(self._last.registered or ())
         if seen.error not in (0, CLUSTER_REFUSED):
             # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
             self._failed = (self._failed | {broker}) & set(brokers)
@@ -96,6 +121,6 @@ class Controllers:
         return (broker, found) if found else None
 
 
-async def _ask(link: BrokerLink) -> tuple[QuorumSeen, Adding]:
+async def _ask(link: BrokerLink) -> Told:
     seen = await ask_quorum(link)
-    return seen, {} if seen.error else await ask_adding(link)
+    return Told(seen) if seen.error else Told(seen, await ask_adding(link), await ask_registered(link))

@@ -250,7 +250,7 @@ class Watcher:
             self.notes.offsets(outcome.answer)
             rows.extend(self.observer.take(outcome.answer, listed=listed))
         if outcome.listed is not None:
-            detail = ANSWERS if listed else f"{ANSWERS}, {NOT_LISTED}"
+            detail = self._with_registration(ANSWERS, broker, listed=listed)
             rows.extend(self.observer.state(broker, detail, outcome.answer.at if outcome.answer else _now()))
         if outcome.error is not None:
             self._settings_at.pop(broker, None)
@@ -267,10 +267,18 @@ class Watcher:
             if self._listings.forget(broker) and kind(error) in (TIMED_OUT, CLOSED):
                 self._again.add(broker)
             self._hear()
-            detail = f"{NO_ANSWER}: {kind(error)}" + ("" if self._listings.hold(broker) else f", {NOT_LISTED}")
+            listed = self._listings.hold(broker)
+            detail = self._with_registration(f"{NO_ANSWER}: {kind(error)}", broker, listed=listed)
             self.rows.setdefault(broker, []).extend(self.observer.state(broker, detail, _now()))
         self.observer.missed(broker, since_us, reason)
         self.notes.silent(broker, reason)
+
+    def _with_registration(self, detail: str, broker: int, *, listed: bool) -> str:
+        """The detail of a broker's row, and behind it why it is not listed, as far as the controllers say so."""
+        if listed:
+            return detail
+        known = "" if self.controllers is None else self.controllers.registration(broker)
+        return f"{detail}, {NOT_LISTED}" + (f", {known}" if known else "")
 
 
 def _now() -> Instant:

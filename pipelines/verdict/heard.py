@@ -8,7 +8,7 @@ from datetime import datetime
 from pipelines.lake.queries import Row, microseconds
 from pipelines.replication.metadata.broker_states import SILENT_STATES, Answer, BrokerNow, broker_states
 from pipelines.replication.metadata.deposed import DOUBTED
-from schemas.event_types import ANSWERS, NO_CONTROLLER, NOT_LISTED
+from schemas.event_types import ANSWERS, FENCED, NO_CONTROLLER, NOT_LISTED
 
 Quorum = tuple[str | None, int | None]
 """What was told last of the controllers, and since when."""
@@ -56,7 +56,8 @@ def _with_before(stored: BrokerNow | None, answers: Sequence[Answer]) -> list[An
     if stored is None or not (stored.witness or "").startswith("watcher") or (stored.since or 0) >= first:
         return list(answers)
     if not _is_silent(stored):
-        detail = f"{ANSWERS}, {NOT_LISTED}" if stored.state == "not_in_metadata" else ANSWERS
+        unlisted = {"not_in_metadata": f", {NOT_LISTED}", "fenced": f", {NOT_LISTED}, {FENCED}"}
+        detail = ANSWERS + unlisted.get(stored.state, "")
         return [(stored.since or 0, detail), *answers]
     return list(answers) if last.startswith(ANSWERS) else [(stored.since or 0, last), *answers]
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pipelines.replication.metadata.deposed import DOUBTED
 from schemas.brokers import CUT_OFF
-from schemas.event_types import ANSWERS, NOT_LISTED
+from schemas.event_types import ANSWERS, FENCED, NOT_LISTED, UNREGISTERED
 
 LISTED_US = 18_000_000
 """Twice `broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here.
@@ -23,6 +23,7 @@ ENOUGH_MISSES = 2
 SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
 """The states, as watchers tell them, in which nothing is known of what a broker leads."""
 _REFUSED = "refused"
+_REGISTRATIONS = {FENCED: ", fenced by the controllers", UNREGISTERED: ", no longer registered with the controllers"}
 _LOGGED = {
     DOUBTED: "unknown",
     "started": "answers",
@@ -120,7 +121,9 @@ def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
             return BrokerNow("unknown", missed[0][0], f"one round without an answer: {reason}", "watcher")
         known = known[:first]
     first = next((k for k in range(len(known) - 1, 0, -1) if known[k - 1][1] != known[-1][1]), 0)
-    if known[-1][1].endswith(NOT_LISTED):
+    if known[-1][1].endswith(f"{NOT_LISTED}, {FENCED}"):
+        return BrokerNow("fenced", known[first][0], "answers, and the controllers have fenced it", "watcher")
+    if NOT_LISTED in known[-1][1]:
         return BrokerNow("not_in_metadata", known[first][0], "answers, and most others do not list it", "watcher")
     return _ANSWERS._replace(since=known[first][0])
 
@@ -134,8 +137,10 @@ def _unreached(seen: BrokerNow, last: int, alone: bool, *, is_told: bool) -> Bro
         return seen
     if alone:
         return seen._replace(state="unknown", reason=CUT_OFF)
-    if seen.reason.endswith(NOT_LISTED):
-        return seen._replace(state="down", reason=f"does not answer ({seen.reason} by the others)")
+    why, unlisted, registration = seen.reason.partition(f", {NOT_LISTED}")
+    if unlisted:
+        by = _REGISTRATIONS.get(registration.removeprefix(", "), "")
+        return seen._replace(state="down", reason=f"does not answer ({why}, {NOT_LISTED} by the others{by})")
     if is_told and last - seen.since > LISTED_US:
         listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
         return seen._replace(state="not_reached", reason=listed)

@@ -6,7 +6,7 @@ import pytest
 
 from generators.cluster import controllers
 from generators.cluster.asking.stopping import QuorumSeen
-from generators.cluster.controllers import Controllers
+from generators.cluster.controllers import Controllers, Told
 from tests.unit.cluster.clusters import partitions
 
 NONE = QuorumSeen(error=-1)
@@ -15,7 +15,7 @@ NONE = QuorumSeen(error=-1)
 @pytest.fixture
 def answers():
     """The next answers, the last one again and again; None: the question fails."""
-    return [(NONE, {})]
+    return [Told(NONE)]
 
 
 @pytest.fixture
@@ -56,10 +56,43 @@ def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached
 def test_a_replica_counts_again_once_nobody_tells_that_it_is_being_added(brokers_asked, answers, monkeypatch):
     """It may be in the assignment by then, and have left the ISR."""
     monkeypatch.setattr(controllers, "EVERY_S", 0.0)
-    answers[:] = [(QuorumSeen({1: True}), {("orders", 0): frozenset({3})}), None]
+    answers[:] = [Told(QuorumSeen({1: True}), {("orders", 0): frozenset({3})}), None]
     one, seen = Controllers(None), partitions({("orders", "o1"): [(1, 0, [1, 2], [1, 2, 3])]})
     told = []
     for _ in range(3):
         one.step({1: SimpleNamespace(broker_id=1)}, lambda: None)
         told.append(one.settle(seen).assignment.values.tolist())
     assert told == [[1, 2, 3], [1, 2], [1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("registered", "words"),
+    [
+        ([None], ["", "", ""]),
+        ([{1: False, 2: True}], ["", "fenced", ""]),
+        ([{1: False, 2: False, 3: False}, {1: False, 2: True}], ["", "fenced", "unregistered"]),
+    ],
+    ids=["it cannot be told", "a broker that has just come", "one that was registered once"],
+)
+def test_a_broker_is_fenced_or_unregistered_as_the_controllers_say(
+    brokers_asked, answers, monkeypatch, registered, words
+):
+    monkeypatch.setattr(controllers, "EVERY_S", 0.0)
+    answers[:] = [Told(QuorumSeen({1: True}), {}, one) for one in registered]
+    one = Controllers(None)
+    for _ in range(3):
+        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None)
+    assert [one.registration(broker) for broker in (1, 2, 3)] == words
+
+
+def test_whom_others_list_no_more_is_asked_about_again_if_the_last_answer_is_older(brokers_asked, answers):
+    answers[:] = [
+        Told(QuorumSeen({1: True}), {}, {1: False, 2: False}),
+        Told(QuorumSeen({1: True}), {}, {1: False, 2: True}),
+    ]
+    one, brokers = Controllers(None), {1: SimpleNamespace(broker_id=1)}
+    said = []
+    for _ in range(4):
+        one.step(brokers, lambda: None)
+        said.append(one.registration(2))
+    assert said == ["", "", "", "fenced"], "15 s before it would be due"

@@ -71,6 +71,27 @@ def test_who_answers_and_is_not_listed_may_be_cut_off_from_the_controllers():
     assert third((10, "answers, not listed"), (15, "answers")) == ("answers", 15)
 
 
+def test_who_answers_and_is_fenced_by_the_controllers_is_fenced():
+    assert third((10, "answers, not listed"), (25, "answers, not listed, fenced")) == ("fenced", 25)
+    assert third((10, "answers, not listed, fenced"), (15, "answers")) == ("answers", 15)
+
+
+@pytest.mark.parametrize(
+    ("registration", "words"),
+    [
+        ("", ""),
+        (", fenced", ", fenced by the controllers"),
+        (", unregistered", ", no longer registered with the controllers"),
+    ],
+)
+def test_why_a_broker_is_down_says_what_the_controllers_say_of_it(registration, words):
+    """It is down since it did not answer, and not since the controllers were asked."""
+    missed = [(0, "answers"), (5 * S, REFUSED), (10 * S, GONE), (20 * S, GONE + registration)]
+    found = broker_states({1: [(0, "answers")], 2: missed}, {}, {})[2]
+    assert (found.state, found.since) == ("down", 5 * S)
+    assert found.reason == f"does not answer (refused, not listed by the others{words})"
+
+
 def test_no_broker_is_blamed_where_none_answers():
     missed = ((0, "answers"), (5, REFUSED), (10, REFUSED))
     assert {state for state, _ in states(b1=missed, b2=missed, b3=missed).values()} == {"unknown"}
