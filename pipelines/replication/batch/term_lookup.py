@@ -17,6 +17,7 @@ from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.events import TermSummary
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.rules import Rules
+from pipelines.replication.samples.partitions import SampledEpoch
 from pipelines.replication.state.state import State
 from pipelines.replication.telemetry.source import Source
 from pipelines.replication.term.layout import IDLE
@@ -113,11 +114,18 @@ class StateTermLookup:
         )
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
+        sampled = self._sampled(broker_id, epoch, topic_id, as_of)
+        return None if sampled is None else TermSummary(sampled.hw, sampled.leo, sampled.fetchers, level=POLLED)
+
+    def sampled_hw(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> tuple[int, int] | None:
+        sampled = self._sampled(broker_id, epoch, topic_id, as_of)
+        return None if sampled is None or sampled.hw is None else (sampled.hw, sampled.hw_ts)
+
+    def _sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> SampledEpoch | None:
         of_topic = None if topic_id is None else self.state.topic_ids.find(topic_id)
         if of_topic == -1 or not self.state.sampled:
             return None
-        sampled = self.state.sampled.epoch(self.partition, broker_id, epoch, of_topic, as_of)
-        return None if sampled is None else TermSummary(*sampled, level=POLLED)
+        return self.state.sampled.epoch(self.partition, broker_id, epoch, of_topic, as_of)
 
     def answered_always(self, broker_id: int, after: int, until: int) -> bool:
         cluster = str(self.state.clusters.all[self._cluster][0])

@@ -76,6 +76,13 @@ def contradiction(event: PartitionEvent, commit: CommittedIsr) -> list[dict[str,
     return [contradiction_row(event.ts, source, event.level, leader, event.topic_id, said)]
 
 
+def unseen_isr(event: PartitionEvent, isr: tuple[int, ...], leader: tuple[int | None, int]) -> dict[str, Any]:
+    """The row about an ISR that was seen under a `leader` (id, epoch) of whose epoch others tell every ISR but this."""
+    said = f"ISR {sorted(isr)} in leader epoch {leader[1]}, of which every ISR is told and none is that"
+    source = event.source_id, event.source_epoch
+    return contradiction_row(event.ts, source, event.level, leader, event.topic_id, said)
+
+
 def names_another_leader(event: PartitionEvent, commit: CommittedIsr) -> bool:
     """Whether an event names another leader of the leader epoch of a commit."""
     told = event.leader_id, commit.leader_id

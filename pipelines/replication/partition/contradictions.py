@@ -45,7 +45,7 @@ def _is_first_start(term: Term, terms: Terms) -> bool:
 
 
 def settle_checkpoints(terms: Terms, as_of: int, lookup: TermLookup) -> tuple[Rows, int | None]:
-    """Drop HWs of disks above all that their leader, which is the finer source, has told a minute later.
+    """Drop HWs of disks above all that their leader, the finer source, has told its log or a watcher a minute later.
 
     Returns a row for each, and when to look again. The leader has to go on in that term: one that was killed may have
     committed more than it told, and what a power failure leaves of its log file ends before its disk's checkpoint.
@@ -72,13 +72,24 @@ def _most_told(term: Term, ts: int, terms: Terms, as_of: int, lookup: TermLookup
     """The largest HW of a term that is not over, or its start; None where its leader has not told all up to `ts`."""
     position = terms.positions.get(term.broker_id)
     goes_on = position is not None and term is terms.terms[-1] and position.ts == term.start_ts
-    if position is None or not goes_on or term.sampled or term.known_start is None:
+    if position is None or not goes_on or term.known_start is None:
         return None
+    if term.sampled:
+        return _most_sampled(term, ts, as_of, lookup)
     source, summary = (position.source_id, position.source_epoch), term.summary_as_of(as_of, lookup)
     if not summary.complete or not lookup.told_through({source}, position.ts, ts):
         return None
     told = summary.hmax, summary.witnessed, summary.cut_off, term.known_start
     return max(offset for offset in told if offset is not None)
+
+
+def _most_sampled(term: Term, ts: int, as_of: int, lookup: TermLookup) -> int | None:
+    """The largest HW that a watcher was told of a term, once clocks could be no further apart; None without one, or if
+    the leader may have started again since."""
+    sampled = lookup.sampled_hw(term.broker_id, term.epoch, term.topic_id, as_of)
+    if sampled is None or ts < (term.start_ts or 0) or sampled[1] <= ts + lookup.grace_us:
+        return None
+    return sampled[0] if lookup.answered_always(term.broker_id, ts - lookup.grace_us, sampled[1]) else None
 
 
 def _row(ts: int, source: tuple[str, int], term: Term, said: str) -> dict[str, Any]:

@@ -181,6 +181,10 @@ class TermLookup(Protocol):
         """What was sampled in the leader epoch that `broker_id` led; None where nothing was."""
         ...
 
+    def sampled_hw(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> tuple[int, int] | None:
+        """The largest HW that was sampled in that leader epoch, and when it was seen; None without one."""
+        ...
+
     def answered_always(self, broker_id: int, after: int, until: int) -> bool:
         """Whether a broker answered a watcher in every round of (after, until], where there is one."""
         ...

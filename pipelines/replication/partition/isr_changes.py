@@ -22,6 +22,7 @@ from pipelines.replication.partition.committed_isr import (
     prevails,
     take_retraction,
     unconfirmed_witness,
+    unseen_isr,
 )
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_causes import cause
@@ -65,6 +66,9 @@ class IsrHistory(Persisted):
         decided."""
         if event.isr is None or self._is_too_old(event):
             return
+        if event.watched and (said := self._refute_sample(event)):
+            self.contradictions += said
+            return
         commit = self._find(event)
         if commit is None:
             commit = self._insert(event, due)
@@ -81,6 +85,38 @@ class IsrHistory(Persisted):
             commit.due = due
         elif commit.due:
             commit.due = min(commit.due, due)
+        if event.partition_epoch is not None:
+            self._drop_unseen(event)
+
+    def _drop_unseen(self, event: PartitionEvent) -> None:
+        """Takes out ISRs that a watcher saw and that by this event, which has a partition epoch, were none."""
+        for sampled in [c for c in self.commits if c.partition_epoch is None]:
+            if sampled.leader_epoch is not None and self._is_unseen(sampled.isr, sampled.leader_epoch):
+                self.contradictions.append(unseen_isr(event, sampled.isr, (sampled.leader_id, sampled.leader_epoch)))
+                self.commits.remove(sampled)
+
+    def _refute_sample(self, event: PartitionEvent) -> list[dict[str, Any]]:
+        """The row about a sample if others, which have partition epochs, tell another leader of its epoch, or ISRs."""
+        if event.leader_epoch is None:
+            return []
+        others = [c for c in self.commits if c.partition_epoch is not None and names_another_leader(event, c)]
+        if not others and self._is_unseen(event.isr or (), event.leader_epoch):
+            return [unseen_isr(event, event.isr or (), (event.leader_id, event.leader_epoch))]
+        return contradiction(event, others[-1]) if others else []
+
+    def _is_unseen(self, isr: tuple[int, ...], leader_epoch: int) -> bool:
+        """Whether a leader epoch is over, every partition epoch of it is told, and none has this ISR.
+
+        That holds for old metadata, and for the clocks of whoever answered with them, too.
+        """
+        known = [c for c in self.commits if c.partition_epoch is not None and c.leader_epoch is not None]
+        places = [k for k, c in enumerate(known) if c.leader_epoch == leader_epoch]
+        if not places or places[-1] == len(known) - 1 or (places[0] == 0 and known[0].partition_epoch != 0):
+            return False
+        told = known[max(places[0] - 1, 0) : places[-1] + 2]
+        whole = all((b.partition_epoch or 0) == (a.partition_epoch or 0) + 1 for a, b in pairwise(told))
+        committed = all(c.witness != CONTROLLER_ONLY for c in told)
+        return whole and committed and not any(set(c.isr) == set(isr) for c in told)
 
     def _is_too_old(self, event: PartitionEvent) -> bool:
         """Below the floor; but of two leaders whose clocks differ the one that began first may be read last."""

@@ -22,12 +22,13 @@ TABLES = tuple(_LAYOUTS)
 
 
 class SampledEpoch(NamedTuple):
-    """What was sampled in one leader epoch: the largest HW by a time, the leader's last LEO, and the replicas that had
-    records of that epoch."""
+    """What was sampled in one leader epoch: the largest HW by a time and when that was, the leader's last LEO, and the
+    replicas that had records of that epoch."""
 
     hw: int | None
     leo: int | None
     fetchers: frozenset[int]
+    hw_ts: int
 
 
 class _Ragged:
@@ -122,10 +123,10 @@ class SampledPartitions:
             if term["broker"] == broker and term["epoch"] == epoch and topic_id in (None, term["topic_id"]):
                 rose = tables["sampled_hws"][tables["sampled_hws"]["term"] == term["number"]]
                 hws = [(term["first_ts"], term["first_hw"]), *zip(rose["ts"], rose["hw"], strict=True)]
-                hw = max((int(hw) for ts, hw in hws if NULL < ts <= as_of), default=None)
+                hw, hw_ts = max(((int(hw), int(ts)) for ts, hw in hws if NULL < ts <= as_of), default=(None, 0))
                 brokers = tables["sampled_members"]["broker"].tolist()
                 fetchers = frozenset(b for k, b in enumerate(brokers) if term["fetchers"] >> k & 1)
-                return SampledEpoch(hw, None if term["leo"] == NULL else int(term["leo"]), fetchers)
+                return SampledEpoch(hw, None if term["leo"] == NULL else int(term["leo"]), fetchers, hw_ts)
         return None
 
     def gone(self) -> I64:

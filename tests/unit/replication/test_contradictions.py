@@ -4,7 +4,8 @@ import pytest
 
 from hwmark import replay
 from schemas.event_types import epochs_detail
-from tests.unit.replication.bronze import Source, controller, last_rows, table
+from tests.unit.replication.bronze import Source, controller, events_of, last_rows, table
+from tests.unit.replication.watching import Watched, in_time
 
 ID = {"topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}
 
@@ -123,3 +124,82 @@ def test_an_entry_below_the_start_that_its_leader_tells_is_a_row():
     assert contradictions(led(20_000), checkpoint(10_000, 100, ((0, 0), (4, 120)))) == []
     late = Source("broker-1/server.log").leader(1000, 4, 100, 100, [1, 2]).progress(20_000)
     assert contradictions(late, entries) == [], "it may have begun in epoch 4 before that"
+
+
+def watched(*hws, silent=()):
+    """Broker 1 leads from offset 100 of epoch 4 on; a watcher asks every 5 s, and sees these (ms, HW)."""
+    one = Watched(1).began(1000, 4, 100, [1, 2])
+    for ms, hw in hws:
+        one.leads(ms, 4, hw, hw, [1, 2])
+    for ms in range(5000, 300_000, 5000):
+        one.hung(ms) if ms in silent else one.round(ms)
+    return one
+
+
+RISING = (5000, 140), (40_000, 150), (100_000, 160)
+
+
+def contradictions_in_time(*sources):
+    found = replay(events_of(in_time(*sources))).telemetry_gaps.to_pylist()
+    return [(r["source_id"], r["detail"]) for r in found if r["kind"] == "contradiction"]
+
+
+def test_a_checkpoint_above_all_that_a_watcher_was_told_later_under_that_epoch_is_a_row_and_no_loss():
+    """proofs.md 5.4: the leader answered once clocks could be no further apart, and its HW never falls in an epoch."""
+    next_one = Watched(2).began(200_000, 5, 160, [1, 2]).round(300_000)
+    sources = watched(*RISING), checkpoint(10_000, 300), next_one
+    assert contradictions_in_time(*sources) == [("disk/broker-2", "HW 300, its leader has told none above 150")]
+    rows = last_rows(replay(events_of(in_time(*sources))).hw_regressions, "regression_id")
+    assert [row for row in rows if row["severity"] == "critical"] == []
+
+
+@pytest.mark.parametrize(
+    ("samples", "at_ms", "hw"),
+    [
+        pytest.param(watched(*RISING), 10_000, 150, id="the leader had that much"),
+        pytest.param(watched((5000, 140), (40_000, 310)), 10_000, 300, id="the leader was seen to have more"),
+        pytest.param(watched((5000, 150)), 10_000, 300, id="no other HW of the leader was seen afterwards"),
+        pytest.param(watched((5000, 140), (18_000, 150)), 10_000, 300, id="clocks may differ by so much"),
+        pytest.param(watched(*RISING, silent=[15_000]), 10_000, 300, id="it may have started again"),
+        pytest.param(watched(*RISING), -5_000, 300, id="nobody asked it before"),
+    ],
+)
+def test_a_checkpoint_contradicts_no_samples_that_need_not_be_all(samples, at_ms, hw):
+    assert contradictions_in_time(samples, checkpoint(at_ms, hw)) == []
+
+
+def metadata_log(*changes):
+    """A metadata log on disk: (ms, partition epoch, leader, leader epoch, ISR) of each election and change."""
+    disk, known = Source("disk/metadata-0", level=0), None
+    for ms, number, leader, epoch, isr in changes:
+        columns = {"partition_epoch": number, "committed": True, "broker_id": -1, "leader_id": leader, **ID}
+        kind = {"event_type": "isr", "detail": "controller"} if epoch == known else {"event_type": "election"}
+        disk.event(ms, **kind, leader_epoch=epoch, isr=isr, **columns)
+        known = epoch
+    return disk
+
+
+EPOCHS = (100, 0, 1, 0, [1, 2, 3]), (5000, 1, 1, 0, [1, 2]), (60_000, 2, 2, 1, [1, 2])
+UNSEEN = "ISR [1, 3] in leader epoch 0, of which every ISR is told and none is that"
+
+
+def seen(ms, leader, epoch, isr):
+    return Watched(9).on(**ID).seen(ms, leader, epoch, isr).round(300_000)
+
+
+@pytest.mark.parametrize(
+    ("sample", "changes", "words"),
+    [
+        pytest.param((20_000, 1, 0, [1, 3]), EPOCHS, [UNSEEN], id="no ISR of that epoch"),
+        pytest.param((90_000, 1, 0, [1, 3]), EPOCHS, [UNSEEN], id="told late"),
+        pytest.param((20_000, 1, 0, [1, 2]), EPOCHS, [], id="an ISR of that epoch"),
+        pytest.param((90_000, 1, 0, [1, 2, 3]), EPOCHS, [], id="an old one, of a broker whose metadata are old"),
+        pytest.param((90_000, 2, 1, [2]), EPOCHS, [], id="an epoch that goes on"),
+        pytest.param((20_000, 1, 0, [1, 3]), (EPOCHS[0], EPOCHS[2]), [], id="a partition epoch is missing"),
+        pytest.param((20_000, 3, 0, [1, 3]), EPOCHS[:2],
+                     ["broker 3 leads in leader epoch 0, others say broker 1"], id="another leader of the epoch"),
+    ],
+)  # fmt: skip
+def test_an_isr_that_a_watcher_saw_and_the_metadata_log_never_had_is_a_row(sample, changes, words):
+    """A sample names no partition epoch: the log has to tell every one of a leader epoch that is over."""
+    assert [said for _, said in contradictions_in_time(metadata_log(*changes), seen(*sample))] == words

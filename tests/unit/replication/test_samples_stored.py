@@ -44,7 +44,8 @@ def test_what_was_sampled_is_kept_where_no_round_was_answered_yet():
     again = Reconstructor.restore(machine.snapshot())
     assert again.health().equals(machine.health())
     asked = 0, 1, 0, None, 10**18
-    assert again.state.sampled.epoch(*asked) == machine.state.sampled.epoch(*asked) == (90, 104, frozenset())
+    assert again.state.sampled.epoch(*asked) == machine.state.sampled.epoch(*asked)
+    assert machine.state.sampled.epoch(*asked)[:3] == (90, 104, frozenset())
 
 
 @pytest.mark.parametrize("error", [float("nan"), float("inf"), -1.0, 1e300])
