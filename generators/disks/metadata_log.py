@@ -30,6 +30,8 @@ from generators.disks.voters import Voters, named_voters, with_directories
 
 FEW_VOTERS = 4
 """With so many voters at most, a record that all had, each at a time of its own, is one that no leader can lack."""
+LATER_EPOCH = 1 << 31
+"""The epoch of a node of which it is not known: none of its records count as got in their own epoch."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -81,13 +83,15 @@ class BatchContent(NamedTuple):
 class SegmentPart:
     """A segment of the metadata log as far as it was walked: its last batch, and the epochs and voters up to there.
 
-    `begun`: position and base offset of the batch from which the last walk went on.
+    `begun`: position and base offset of the batch from which the last walk went on. `is_torn`: a part of
+    a batch follows.
     """
 
     last: np.void | None = None
     begun: tuple[int, int] = 0, 0
     epochs: list[Array] = field(default_factory=list)
     voters: Voters = field(default_factory=dict)
+    is_torn: bool = False
 
     def walk(self, segment: Segment, *, newest: bool) -> str:
         """Go on from the last batch if it is still there: logs with an equal offset and epoch are equal up to it.
@@ -117,6 +121,7 @@ class SegmentPart:
         if first and self.last is not None:  # cut, and written anew
             self.last, self.epochs, self.voters = None, [], {}
             return self.walk(segment, newest=newest)
+        self.is_torn = walk_end.reason == TORN
         if walk_end.reason not in ((WHOLE, TORN, ZEROS) if newest else (WHOLE,)):
             return f"from byte {walk_end.position:,} on {walk_end.words}"
         return damage
@@ -159,7 +164,11 @@ def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
         node.problems.append(f"{directory.name}: {error}")
     begins = np.concatenate(epochs) if epochs else np.zeros(0, [("epoch", "i4"), ("base", "i8")])
     node.lineage = lineage(batch_epochs(begins["epoch"], begins["base"]), end)
-    node.quorum_epoch = max(node.quorum_epoch, *node.lineage.epochs[-1:], -1)  # the file may be copied before the log
+    # quorum-state may be copied before the log. A leader's first batch lies behind the records of earlier epochs that
+    # it gives a follower, in one append: a log shows in which epoch it got them, unless the copy ends within that.
+    node.quorum_epoch = max(node.quorum_epoch, *node.lineage.epochs[-1:], -1)
+    if any(part.is_torn for part in node.parts.values()):
+        node.quorum_epoch = LATER_EPOCH
     return node
 
 
@@ -214,7 +223,8 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
     voters = chosen.voters
     present = {node.directory.broker_id: node for node in nodes if _votes(node.directory, voters)}
-    in_one_epoch = len({node.quorum_epoch for node in present.values()}) == 1
+    epochs = {node.quorum_epoch for node in present.values()}
+    in_one_epoch = len(epochs) == 1 and LATER_EPOCH not in epochs
     given = in_one_epoch and len(present) == len(voters) and all(node.is_whole for node in present.values())
     if voters and len(present) == len(voters) and (in_one_epoch or len(voters) <= FEW_VOTERS):
         bound = max(bound, min(agreed_end(node, chosen) for node in present.values()))

@@ -55,9 +55,10 @@ def test_disks_alone_show_what_a_real_unclean_election_lost(tmp_path, version):
     assert '"bound":"at_least"' in row["evidence"]
 
 
-def test_faults_that_lose_nothing_show_no_loss(tmp_path):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_faults_that_lose_nothing_show_no_loss(tmp_path, version):
     """A rolling restart, a frozen leader, kills, a disk replaced, a topic deleted and made again, all killed."""
-    data = recorded(tmp_path, "faults_4.1") / "data"
+    data = recorded(tmp_path, f"faults_{version}") / "data"
     before = fingerprint(data)
     events = told(data, tmp_path / "lake")
     assert fingerprint(data) == before, "nothing below the directories is written"
@@ -225,9 +226,10 @@ def test_a_high_watermark_above_the_ends_of_both_logs_is_that_of_before_they_wer
     assert [(row["leo"], row["hw"]) for broker in (1, 2) for row in samples(events, broker)] == [(None, 298)] * 2
 
 
-def test_a_power_failure_of_all_replicas_of_a_dynamic_quorum_is_a_loss_and_a_zombie_is_none(tmp_path):
-    """Recorded of Kafka 4.1: 120..299 were acknowledged by both replicas of orders, and flushed by neither."""
-    folder = recorded(tmp_path, "power_4.1")
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_power_failure_of_all_replicas_of_a_dynamic_quorum_is_a_loss_and_a_zombie_is_none(tmp_path, version):
+    """Recorded: 120..299 were acknowledged by both replicas of orders, and flushed by neither."""
+    folder = recorded(tmp_path, f"power_{version}")
     ingest_disk([folder / "down"], cluster="c", lake=str(tmp_path / "lake"))
     events = told(folder / "data", tmp_path / "lake")
     facts = replay(events, Rules())
