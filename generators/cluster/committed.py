@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic, sleep
 from typing import Any
@@ -15,6 +15,7 @@ from generators.cluster.asking.groups import GroupsSeen, Place, ask_all_groups_s
 from generators.cluster.asking.link import BrokerLink, silence_library
 from generators.cluster.asking.problems import why
 from generators.cluster.asking.requests import OF_THE_LEADER, OF_WHOEVER_IS_ASKED
+from generators.cluster.asking.stopping import ask_eligible
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.watcher import WatchOptions
@@ -43,6 +44,8 @@ class Committed:
 
     stable: dict[Place, Stable] = field(default_factory=dict)
     log_ends: dict[Place, int] = field(default_factory=dict)
+    awaited: dict[Place, tuple[int, ...]] = field(default_factory=dict)
+    """By partition without a leader the brokers that may lead it without loss; none if nobody told them."""
     topic_ids: dict[str, str | None] = field(default_factory=dict)
     groups: GroupsSeen = field(default_factory=GroupsSeen)
     all_groups_shown: bool = False
@@ -72,6 +75,10 @@ def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callabl
             hws, lsos = offsets(OF_THE_LEADER), offsets(OF_THE_LEADER, True)
             return {place: (lso, hws[place]) for place, lso in lsos.items() if place in hws}
 
+        found.awaited = _awaited(described.partitions, asked)
+        if found.awaited:
+            for eligible in asking.every(ask_eligible, sorted({topic for topic, _ in found.awaited})).values():
+                found.awaited |= {place: tuple(sorted(eligible[place])) for place in eligible.keys() & found.awaited}
         found.log_ends = offsets(OF_WHOEVER_IS_ASKED)
         found.stable = {place: Stable(*both) for place, both in stable().items()}
         if any(one.waits for one in found.stable.values()):
@@ -83,6 +90,14 @@ def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callabl
         return found
     finally:
         links.close()
+
+
+def _awaited(seen: Partitions, asked: Collection[Place]) -> dict[Place, tuple[int, ...]]:
+    """By partition without a leader its ISR, which without eligible leader replicas keeps its last member."""
+    rows = np.flatnonzero(seen.leader < 0).tolist()
+    places = {row: (seen.topics.names[int(seen.topic[row])], int(seen.number[row])) for row in rows}
+    first, isr = seen.isr.offsets, seen.isr.values
+    return {place: tuple(isr[first[row] : first[row + 1]].tolist()) for row, place in places.items() if place in asked}
 
 
 @dataclass

@@ -156,6 +156,26 @@ def test_groups_of_an_offline_partition_and_its_last_stable_offset_are_asked_for
     assert rows["i2"].groups is None
 
 
+@pytest.mark.parametrize(
+    ("isr", "eligible", "words"),
+    [
+        ([3], [], "broker 3 must come back: it alone may lead it without loss"),
+        ([], [1], "broker 1 must come back: it alone may lead it without loss"),
+        ([], [2, 1], "one of brokers 1, 2 must come back: they may lead it without loss"),
+        ([], [], "which broker may lead it without loss is not known"),
+    ],
+    ids=["last of the ISR", "one eligible leader replica", "several", "none told"],
+)
+def test_who_must_come_back_to_an_offline_partition_is_asked_for(offline_lake, cluster, isr, eligible, words):
+    (partition,) = cluster.topics["clicks"].partitions
+    partition.leader, partition.isr, partition.eligible = -1, isr, eligible
+    assert f"offline: clicks-0: {words}" in show(offline_lake, cluster)[1].splitlines()
+
+
+def test_nobody_must_come_back_to_a_partition_with_a_leader(offline_lake, cluster):
+    assert "must come back" not in show(offline_lake, cluster)[1]
+
+
 def test_an_incident_whose_groups_could_not_all_be_asked_keeps_none_as_nobody(offline_lake, cluster):
     """Though another one, of an offline partition, keeps those that answered."""
     write(offline_lake, "hw_regressions", loss(partition=1))

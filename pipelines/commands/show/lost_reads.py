@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, View, rows, select_rows
 from pipelines.verdict.loss_rows import pick
 from pipelines.verdict.lost_reads import LostRead, Read, lost_reads, offline_reads
-from pipelines.verdict.words import NAMED, count, listed
+from pipelines.verdict.words import NAMED, brokers, count, listed
 from schemas import replication_events
 
 Row = dict[str, Any]
@@ -53,7 +53,13 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
     lines = [*_lines(found[: asked.limit], len(found), missing), *([kept] if kept else [])]
-    return "\n".join([*_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)), *lines])
+    return "\n".join(
+        [
+            *_who_must_return(answers.awaited),
+            *_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)),
+            *lines,
+        ]
+    )
 
 
 def _keep(lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead]]], now: datetime) -> str:
@@ -65,6 +71,17 @@ def _keep(lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead
     except Exception as error:
         return f"not kept in ops/incidents: {' '.join(str(error).split())[:200]}"
     return f"kept with incident {listed(kept)}" if kept else ""
+
+
+def _who_must_return(awaited: Mapping[Place, tuple[int, ...]]) -> Iterator[str]:
+    """Tell of partitions without a leader which brokers may lead them without loss: the ISR, or Kafka's ELR."""
+    for (topic, number), able in sorted(awaited.items())[:NAMED]:
+        alone = f"{brokers(able)} must come back: it alone may lead it without loss"
+        several = f"one of {brokers(able)} must come back: they may lead it without loss"
+        unknown = "which broker may lead it without loss is not known"
+        yield f"offline: {topic}-{number}: {unknown if not able else alone if len(able) == 1 else several}"
+    if len(awaited) > NAMED:
+        yield f"offline: {len(awaited) - NAMED} more partitions"
 
 
 def _stable(answers: Committed, server: str) -> Iterator[str]:
