@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pipelines.lake.queries import Row, microseconds
-from pipelines.replication.metadata.broker_states import SILENT_STATES, Answer, BrokerNow, broker_states
+from pipelines.replication.metadata.broker_states import SILENT_STATES, Answer, BrokerNow, Quorum, broker_states
 from pipelines.replication.metadata.deposed import DOUBTED
-from schemas.event_types import ANSWERS, FENCED, NO_CONTROLLER, NOT_LISTED
+from schemas.event_types import ANSWERS, FENCED, NOT_LISTED
 
-Quorum = tuple[str | None, int | None]
-"""What was told last of the controllers, and since when."""
 _LOGGED = {
     "answers": "started", "fenced": "fenced", "stopping": "controlled_shutdown", "unregistered": "unregistered",
     "unknown": DOUBTED,
@@ -45,8 +43,7 @@ def states_now(
     known = {broker: _with_before(stored.get(broker), some) for broker, some in answers.items() if some}
     logged = {b: (one.since or 0, _LOGGED[one.state]) for b, one in stored.items() if one.witness == "log"}
     heard = {b: ts for b, ts in rounds.items() if b in known or b not in stored or not _is_silent(stored[b])}
-    changes = not (quorum[0] or "").startswith(NO_CONTROLLER)
-    fresh = broker_states(known, {b: log for b, log in logged.items() if b in known}, heard, changes=changes)
+    fresh = broker_states(known, {b: log for b, log in logged.items() if b in known}, heard, quorum=quorum)
     return stored | {broker: fresh[broker] for broker in known}
 
 

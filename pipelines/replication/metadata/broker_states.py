@@ -5,19 +5,21 @@ Pure: a function of rows and of the time as of which the state is asked for. Tim
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pipelines.replication.metadata.deposed import DOUBTED
 from schemas.brokers import CUT_OFF
-from schemas.event_types import ANSWERS, FENCED, NOT_LISTED, UNREGISTERED
+from schemas.event_types import ANSWERS, FENCED, NO_CONTROLLER, NOT_LISTED, QUORUM, UNREGISTERED
 
 LISTED_US = 18_000_000
 """Twice `broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here.
 
 Once the session time has passed, controllers and metadata are given the same again: a broker that was killed on a busy
 host was listed for 15 s."""
+_CAUGHT_UP = re.compile(rf"{QUORUM}: (\d+) voters, (\d+) caught up")
 ENOUGH_MISSES = 2
 """Rounds on end without an answer that count; a refused connection counts at once."""
 SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
@@ -33,6 +35,8 @@ _LOGGED = {
     "unregistered": "unregistered",
 }
 
+Quorum = tuple[str | None, int | None]
+"""What a watcher was told last of the controllers, and since when (microseconds) it was told the same."""
 CONTROLLERS = -1
 """In place of a broker: what a watcher was told of the controllers."""
 Answer = tuple[int, str]
@@ -71,15 +75,14 @@ def broker_states(
     logged: Mapping[int, Logged],
     rounds: Mapping[int, int],
     silent: Collection[int] = (),
-    *,
-    changes: bool = True,
+    quorum: Quorum = (None, None),
 ) -> dict[int, BrokerNow]:
     """The states of the brokers of one cluster.
 
     `answers` and `logged` by broker as far as they go; `rounds`: when a watcher had the last whole answer;
-    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round; `changes`: there is a
-    controller, without which metadata goes on to list who is down. Where no broker answers, the watcher may be cut off,
-    or all be down: from one place that looks the same.
+    `silent`: who has none for long, in lakes whose watcher wrote no row for a missed round. Without a majority of
+    controllers metadata goes on to list who is down, and for a session's time once there is one again. Where no broker
+    answers, the watcher may be cut off, or all be down: from one place that looks the same.
     """
     found = {}
     asked = {broker: _asked(list(known), rounds.get(broker)) for broker, known in answers.items() if known}
@@ -95,11 +98,18 @@ def broker_states(
             found[broker] = _of_log(log)
             continue
         last = known[-1][0] if (known := answers.get(broker)) else 0
-        is_told = changes and steady is not None and steady <= (seen.since or 0)
-        found[broker] = _unreached(seen, last, alone, is_told=is_told)
+        is_told = has_majority(quorum[0]) and steady is not None and steady <= (seen.since or 0)
+        listed_us = last - max(seen.since or 0, quorum[1] or 0) if is_told else 0
+        found[broker] = _unreached(seen, alone, listed_us)
         if log is not None:
             found[broker] = _both(found[broker], _of_log(log))
     return found
+
+
+def has_majority(told: str | None) -> bool:
+    """Whether the controllers can change anything, as far as a watcher was told."""
+    count = _CAUGHT_UP.match(told or "")
+    return not (told or "").startswith(NO_CONTROLLER) and (count is None or 2 * int(count[2]) > int(count[1]))
 
 
 def _answered_last(known: Sequence[Answer], whole: int | None) -> bool:
@@ -128,10 +138,10 @@ def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
     return _ANSWERS._replace(since=known[first][0])
 
 
-def _unreached(seen: BrokerNow, last: int, alone: bool, *, is_told: bool) -> BrokerNow:
-    """A broker that does not answer: down, not reached from here, or nobody can tell; it was asked `last` then.
+def _unreached(seen: BrokerNow, alone: bool, listed_us: int) -> BrokerNow:
+    """A broker that does not answer: down, not reached from here, or nobody can tell.
 
-    `is_told`: a broker that answered all the while would have listed it no more, had it gone.
+    `listed_us`: for so long it did not, and a broker that answered would have listed it no more, had it gone.
     """
     if seen.state != "no_answer" or seen.since is None:
         return seen
@@ -141,7 +151,7 @@ def _unreached(seen: BrokerNow, last: int, alone: bool, *, is_told: bool) -> Bro
     if unlisted:
         by = _REGISTRATIONS.get(registration.removeprefix(", "), "")
         return seen._replace(state="down", reason=f"does not answer ({why}, {NOT_LISTED} by the others{by})")
-    if is_told and last - seen.since > LISTED_US:
+    if listed_us > LISTED_US:
         listed = f"does not answer ({seen.reason}), and the others list it: look at route, listener and certificate"
         return seen._replace(state="not_reached", reason=listed)
     return seen._replace(reason=f"does not answer ({seen.reason})")

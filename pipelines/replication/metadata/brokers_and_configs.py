@@ -12,7 +12,14 @@ import numpy as np
 from pipelines.replication.compiled.records import RecordLayout, Records
 from pipelines.replication.compiled.types import MS, NEVER, NULL, NULL32
 from pipelines.replication.kafka_versions import OF_SOFTWARE
-from pipelines.replication.metadata.broker_states import CONTROLLERS, Answer, BrokerNow, add_answer, broker_states
+from pipelines.replication.metadata.broker_states import (
+    CONTROLLERS,
+    Answer,
+    BrokerNow,
+    Quorum,
+    add_answer,
+    broker_states,
+)
 from pipelines.replication.metadata.deposed import (
     DOUBTED,
     Doubt,
@@ -26,7 +33,7 @@ from pipelines.replication.metadata.deposed import (
 from pipelines.replication.metadata.deposed import BrokerState as BrokerState
 from pipelines.replication.metadata.layout import BROKER_VERSIONS, BROKERS, CLOCK_OFFSETS, CONFIGS, RECORDED_EPOCHS
 from pipelines.replication.metadata.layout import Timeline as KernelTimeline
-from schemas.event_types import CLEAN_START, NO_CONTROLLER, QUORUM, SESSION_EXPIRED, UNCLEAN_START, by_watcher
+from schemas.event_types import CLEAN_START, QUORUM, SESSION_EXPIRED, UNCLEAN_START, by_watcher
 
 Config = tuple[int, int | None, int | None, int]
 """(ts, min.insync.replicas, replica.lag.time.max.ms, number of the topic id or -1)"""
@@ -156,10 +163,9 @@ class Timeline:
             last = max((one.state[0] for one in doubtful if one.lasts(self.roles[cluster])), default=-1)
             logged |= {broker: (last, DOUBTED)} if last > logged.get(broker, (-1, ""))[0] else {}
         answers = {b: known for (c, b), known in self.answers.items() if c == cluster and b != CONTROLLERS}
-        changes = not (self.quorum_now(cluster)[0] or "").startswith(NO_CONTROLLER)
-        return broker_states(answers, logged, rounds, silent, changes=changes)
+        return broker_states(answers, logged, rounds, silent, self.quorum_now(cluster))
 
-    def quorum_now(self, cluster: int) -> tuple[str | None, int | None]:
+    def quorum_now(self, cluster: int) -> Quorum:
         """Return what a watcher was told last of the controllers, and since when it has been told the same."""
         told = self.answers.get((cluster, CONTROLLERS), [])
         first = next((k for k in range(len(told) - 1, 0, -1) if told[k - 1][1] != told[-1][1]), 0)

@@ -50,7 +50,16 @@ def test_without_a_controller_metadata_lists_who_is_down():
     """The route to it was to be looked at, of a broker that was killed after two of three controllers."""
     answers = {1: [(0, "answers")], 2: [(S, REFUSED), (60 * S, REFUSED)]}
     assert broker_states(answers, {}, {})[2].state == "not_reached"
-    assert broker_states(answers, {}, {}, changes=False)[2].state == "no_answer"
+    for told in ("quorum: none is reached by broker 1", "quorum: 3 voters, 1 caught up, without 2 3, none to spare"):
+        assert broker_states(answers, {}, {}, quorum=(told, 0))[2].state == "no_answer"
+
+
+@pytest.mark.parametrize(("again", "state"), [(2, "not_reached"), (41, "not_reached"), (42, "no_answer")])
+def test_whom_controllers_could_not_fence_until_lately_is_not_called_not_reached(again, state):
+    """Of three controllers two were away until 36 s after the kill: the route to a dead broker was to be looked at."""
+    answers = {1: [(0, "answers")], 2: [(S, REFUSED), (60 * S, REFUSED)]}
+    told = "quorum: 3 voters, 2 caught up, without 2, none to spare", again * S
+    assert broker_states(answers, {}, {}, quorum=told)[2].state == state
 
 
 def test_who_does_not_answer_and_is_listed_for_longer_than_two_sessions_is_not_reached_from_here():
