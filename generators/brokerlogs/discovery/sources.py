@@ -27,7 +27,7 @@ _SNIFFED = 8
 @dataclass(frozen=True)
 class Source:
     """One telemetry writer: its id, its files, the broker it belongs to, that broker's settings file, why others of its
-    files are not read, and the source read before that is an excerpt of it."""
+    files are not read, and a source that has lines of it."""
 
     source_id: str
     series: Series

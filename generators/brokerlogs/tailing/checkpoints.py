@@ -113,8 +113,8 @@ class Checkpoints:
         compared = [source for source in sources if source.source_id not in self.excerpts]
         same = same_logs(compared, sorted(name for name in known if f"{_EXCERPT}{name}" not in names), self._told)
         ids = same.ids
-        names |= {f"{_EXCERPT}{name}": log for log, name in same.repeats.items()}
-        self.excerpts |= {**same.excerpts, **{name: log for log, name in same.repeats.items()}}
+        names |= {f"{_EXCERPT}{name}": log for name, log in same.excerpts.items() if name in known}
+        self.excerpts |= same.excerpts
         names = {place: ids.get(name, name) for place, name in names.items()}
         names |= {f"{_JOINED}{name}": log for name, log in ids.items() if name in known and name != log}
         names |= {

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from generators.brokerlogs.tailing.progress import times
+from generators.brokerlogs.tailing.windows import is_named_by_kafka
 
 LEADER, FOLLOWER, LOG = "leader", "follower", "log"
 """Origins of such lines: kafka.cluster.Partition, the replica fetcher, UnifiedLog; each may have its own file."""
@@ -100,7 +101,8 @@ class LineGrades:
     def _is_better_elsewhere(self, ts: npt.NDArray[np.int64], family: str, other: LineGrades) -> Mask:
         """Return for each time if the other source has the better grade, or an equal one and was first.
 
-        First is the one that had told that time when the other one was given, else the one with the smaller name.
+        First is the one that had told that time when the other one was given, else the one with the smaller name. One
+        under a name that people gave it may be an excerpt, and is never first.
         Of two alike the one that has told nothing since says nothing of that time: windows of one log end like that.
         """
         steps = other.steps.get(family, [])
@@ -108,7 +110,7 @@ class LineGrades:
         told = other._told_around(ts, np.where(its > own, ENDS_US, 0))
         has_rows: Mask = (ts >= (steps[0][0] if steps else np.iinfo(np.int64).max)) & told
         is_first = (other.name < self.name) & (ts > other.earlier.get(self.name, 0))
-        is_first |= ts <= self.earlier.get(other.name, 0)
+        is_first = is_named_by_kafka(other.name) & (is_first | (ts <= self.earlier.get(other.name, 0)))
         better: Mask = has_rows & ((its > own) | ((its == own) & is_first))
         return better
 

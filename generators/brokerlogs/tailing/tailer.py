@@ -92,7 +92,7 @@ class Tailer:
         if only is None:
             self.missing.add_unread(source.unread)
         if self.is_new and source.repeats:
-            self.missing.add_lost(f"those told as {source.repeats} are an excerpt of this log, they are told again")
+            self.missing.add_lost(f"{source.repeats} has lines of this log, they are told again")
         if self.numbering.epoch and not stored:
             self.missing.add_lost("the stored position of this log was damaged")
 

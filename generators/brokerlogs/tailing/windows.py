@@ -28,13 +28,13 @@ Spans = Sequence[Sequence[int]]
 
 
 class SameLogs(NamedTuple):
-    """Sources that share lines: the id of the log of each, and of excerpts and what repeats one that of the other."""
+    """Sources that share lines: the id of the log of each, and of excerpts and what repeats lines that of the other."""
 
     ids: dict[str, str]
     excerpts: dict[str, str]
-    """The source that has all lines of a new one, which has none of its own, by the new one."""
+    """The source that has all lines of one which has none of its own, by the latter."""
     repeats: dict[str, str]
-    """The known source that is an excerpt of a new one, by the new one."""
+    """A source that has lines of a new one, by the new one."""
 
     def messages(self) -> list[str]:
         """Return what is said of them."""
@@ -89,11 +89,13 @@ def _compare(
         all_lines = [one.lines(one.first, one.count) for name, one in logs if ids.get(name, name) == log]
         if log in same.excerpts or own >= {part, log} or log == ids.get(part, part):
             continue
-        if np.isin(lines[lines & 1 == 0], np.concatenate(all_lines)).all():
-            if part in new:
-                same.excerpts[part] = log
-            elif whole in new:
+        are_in = np.isin(lines[lines & 1 == 0], np.concatenate(all_lines))
+        if are_in.all() and {part, whole} & new:
+            same.excerpts[part] = log
+            if part not in new:
                 same.repeats[whole] = part
+        elif are_in.any() and part in new and not is_named_by_kafka(part):
+            same.repeats.setdefault(part, log)
 
 
 def _with_common_heads(logs: Sequence[tuple[str, Stretch]]) -> list[tuple[int, int]]:

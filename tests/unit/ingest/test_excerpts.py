@@ -163,3 +163,21 @@ def test_a_lone_carriage_return_ends_no_line_where_first_lines_are_told_once(tmp
     others = [line.replace(b"other", b"10 %\r20 %\rother") for line in OTHERS]
     (tmp_path / "rep.log").write_bytes(b"".join([*moment[:2], *others]))
     assert read_with_older(reader, 1 << 16) == [b"".join(others)]
+
+
+@pytest.mark.parametrize("name", ["g", "z"])
+def test_an_excerpt_that_is_ahead_of_its_log_hides_no_line_of_it(name: str, tmp_path: Path) -> None:
+    """HWs between its lines were never told, and its lines twice without a word."""
+    log, excerpt = write(tmp_path / "broker-1", **{"replication": LINES[:30], name: THIRD})
+    for path in (log, excerpt, log):
+        ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
+        log.write_text("".join(LINES))
+    ingest_logs([log.parent], cluster="c", lake=str(tmp_path / "lake"))
+    rows = read_events(str(tmp_path / "lake")).to_pylist()
+    assert {row["hw"] for row in rows if row["event_type"] == "hw"} == {*range(110, 401, 10)}
+    assert [(row["source_id"], row["detail"]) for row in rows if row["event_type"] == "lost"] == [
+        (
+            f"broker-1/{name}.log",
+            "an unknown number of lines: broker-1/replication.log has lines of this log, they are told again",
+        )
+    ]
