@@ -15,7 +15,7 @@ from generators.brokerlogs.events.source_state import PartitionStates
 from generators.disks.checkpoints import HIGH_WATERMARKS, Offsets, Place
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
-from generators.disks.segments import log_end
+from generators.disks.segments import log_end, segments
 from schemas.event_types import cut_detail, epochs_detail
 from schemas.levels import POLLED
 
@@ -23,7 +23,9 @@ INTERVAL_S = 5.0
 """`replica.high.watermark.checkpoint.interval.ms` by default."""
 STOPPED_S = 3 * INTERVAL_S
 """A checkpoint that is not rewritten for so long is of a broker that is down, or of a directory that fails."""
-
+LATE_S = 2.0
+"""A checkpoint may be written so much later than it is due. A log written to after that is of a broker that runs, whose
+checkpoints have another interval: where it ends now is of no time that is known."""
 
 Entries = tuple[tuple[int, int], ...]
 """Leader epochs, and the offset at or below which each began."""
@@ -134,7 +136,7 @@ class BrokerCheckpoints:
             hw = None  # of the epochs before or after: the next checkpoint tells
         if unchanged[1] is None:
             hw = None  # entries are keyed by name: without an id it may be that of a deleted topic
-        if stopped:
+        if stopped and (directory.clean or _log_written(partition.path) <= checkpoint.written + INTERVAL_S + LATE_S):
             leo = log_end(partition.path)
             if hw is not None and leo is not None and hw > leo:
                 words = f"its checkpoint has a high watermark of {hw}, its log ends at {leo}: damaged, or cut"
@@ -156,6 +158,12 @@ class BrokerCheckpoints:
             if tuple(replica.leader_epochs()[-1:]) == files.entries[-1:]:
                 most = max(most, directory.high_watermark(replica) or 0)
         return min(hw, most) if most > (files.leo or 0) else None
+
+
+def _log_written(folder: Path) -> float:
+    """When the newest segment of a partition was written (epoch seconds). Raises OSError, Unreadable."""
+    newest = [one for one in segments(folder) if not one.deleted][-1:]
+    return newest[0].path.stat().st_mtime if newest else 0.0
 
 
 def _checkpoint(directory: LogDirectory) -> Offsets:

@@ -80,6 +80,7 @@ class LogDirectory:
     path: Path
     broker_id: int | None = None
     directory_id: str | None = None
+    cluster_id: str | None = None
     clean: bool = False
     offsets: dict[str, Offsets] = field(default_factory=dict)
     partitions: list[PartitionDirectory] = field(default_factory=list)
@@ -146,6 +147,7 @@ def read_log_directory(path: Path) -> LogDirectory:
         if not number.isdecimal() or len(number) > 9:
             raise Unreadable(path / "meta.properties", f"node.id is {number[:20]!r}: no broker is known by it")
         directory.broker_id, directory.directory_id = int(number), properties.get("directory.id")
+        directory.cluster_id = properties.get("cluster.id")
     except Unreadable as error:
         directory.problems.append(error)
     for name in OFFSET_FILES:

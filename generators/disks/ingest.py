@@ -26,6 +26,7 @@ from generators.disks.directories import LogDirectory, find_log_directories
 from generators.disks.files import Unreadable
 from generators.disks.metadata_log import NodeLog, Walked, longest, node_logs
 from generators.disks.metadata_rows import SOURCE, MetadataRows, Replay
+from generators.disks.quorum import QuorumEnd
 from pipelines.errors import UsageError
 from pipelines.lake.bronze import append_round
 from pipelines.lake.file_systems import StorageOptions
@@ -70,7 +71,8 @@ class DiskSummary:
         if self.end > self.committed_end:
             text.append(
                 f"  offsets {self.committed_end}..{self.end - 1} are not known to be committed: their events are "
-                "provisional until the directories of a majority of the controllers, or a newer snapshot, have them"
+                "provisional until the directories of a majority of the controllers, a newer snapshot, or the quorum "
+                "(--bootstrap) shows that they are"
             )
         if self.lost:
             text.append(f"  {self.lost:,} records are in no copy given: name the directories of other nodes, too")
@@ -87,18 +89,20 @@ def ingest_disk(
     cluster: str,
     lake: str,
     follow: bool = False,
+    quorum: Callable[[], QuorumEnd | str] | None = None,
     on_progress: Callable[[str], None] | None = None,
     stop: threading.Event | None = None,
     storage_options: StorageOptions | None = None,
 ) -> DiskSummary:
     """Write what is new in the metadata log and in the checkpoints below `paths`, until `stop` is set if `follow`.
 
-    Raises UsageError if there are neither, RoleHeld if another process reads the same into this lake.
+    `quorum` says how much of the log is committed, or why it is not known. Raises UsageError if there are neither, or
+    the quorum is another cluster's, RoleHeld if another process reads the same into this lake.
     """
     stop, summary = stop or threading.Event(), DiskSummary(cluster)
     directories = find_log_directories(paths)
     with ExitStack() as roles:
-        readers = _readers(directories, _Place(lake, cluster, storage_options, roles), follow=follow)
+        readers = _readers(directories, _Place(lake, cluster, storage_options, roles), quorum, follow=follow)
         began: float | None = None
         said: list[str] = []
         while True:
@@ -135,7 +139,9 @@ class _Place:
     roles: ExitStack
 
 
-def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool) -> list[_Reader]:
+def _readers(
+    directories: Sequence[LogDirectory], place: _Place, quorum: Callable[[], QuorumEnd | str] | None, *, follow: bool
+) -> list[_Reader]:
     """A reader of the metadata log, and one for each broker with replicas.
 
     Beside every broker of a cluster runs one process: the first of them has the metadata log, which is one for all.
@@ -145,7 +151,7 @@ def _readers(directories: Sequence[LogDirectory], place: _Place, *, follow: bool
     }
     readers: list[_Reader] = [_BrokerReader(place, broker) for broker in sorted(brokers)]
     if any(one.replica(METADATA_PLACE) is not None for one in directories):
-        readers.insert(0, _MetadataReader(place, may_wait=follow and bool(brokers)))
+        readers.insert(0, _MetadataReader(place, quorum, may_wait=follow and bool(brokers)))
     if not readers:
         paths = ", ".join(str(one.path) for one in directories)
         raise UsageError(f"no replicas and no metadata log below {paths}: name log directories of Kafka's nodes")
@@ -223,8 +229,9 @@ class _Reader:
 class _MetadataReader(_Reader):
     """The metadata log of the cluster, out of all copies given."""
 
-    def __init__(self, place: _Place, *, may_wait: bool) -> None:
+    def __init__(self, place: _Place, quorum: Callable[[], QuorumEnd | str] | None, *, may_wait: bool) -> None:
         super().__init__(place, SOURCE, may_wait=may_wait)
+        self._quorum = quorum
         self._replay, self._walked = Replay(place.cluster), Walked()
 
     def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
@@ -232,12 +239,16 @@ class _MetadataReader(_Reader):
         nodes = node_logs(directories, self._walked)
         if not nodes:
             return
-        read = self._replay.read(nodes)
+        told = self._quorum() if self._quorum else None
+        if isinstance(told, QuorumEnd):
+            _require_cluster(told.cluster_id, directories)
+        read = self._replay.read(nodes, told if isinstance(told, QuorumEnd) else None)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
         unknown = read.unknown.most_common(8)
         summary.notes[self.source] = [f"{count:,} x {what}: not known, left out" for what, count in unknown]
-        summary.problems[self.source] = [problem for node in nodes for problem in node.problems]
+        refused = [told] if isinstance(told, str) else []
+        summary.problems[self.source] = refused + [problem for node in nodes for problem in node.problems]
         state = {"told": read.end, "committed": read.committed_end, "epoch": read.epoch}
         shown: Shown = dict.fromkeys(COVERS, 0)
         defaults = {"broker_id": METADATA_LOG, "level": 0}
@@ -249,6 +260,15 @@ class _MetadataReader(_Reader):
         told = min(told, kept[1]) if kept else 0
         new = (read.offsets >= told) | ((read.offsets >= committed) & (read.offsets < read.committed_end))
         return read.rows.filter(pa.array(new))
+
+
+def _require_cluster(cluster_id: str | None, directories: Sequence[LogDirectory]) -> None:
+    """Raises UsageError if a directory is of another cluster than the brokers that answer."""
+    for one in directories:
+        if None not in (cluster_id, one.cluster_id) and one.cluster_id != cluster_id:
+            raise UsageError(
+                f"{one.path} is of cluster {one.cluster_id}, --bootstrap of {cluster_id}: name brokers of that one"
+            )
 
 
 class _BrokerReader(_Reader):

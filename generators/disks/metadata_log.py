@@ -24,6 +24,7 @@ from generators.disks.batches import (
 from generators.disks.directories import METADATA_LOG, LogDirectory
 from generators.disks.files import Unreadable, read_whole
 from generators.disks.lineage import Lineage, batch_epochs, lineage, parts_at
+from generators.disks.quorum import QuorumEnd
 from generators.disks.records import Damaged, Record, records
 from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from generators.disks.voters import Voters, named_voters, with_directories
@@ -207,12 +208,13 @@ def agreed_end(node: NodeLog, chosen: NodeLog) -> int:
     return parts_at(node.lineage, chosen.lineage) or 0
 
 
-def committed_end(nodes: Sequence[NodeLog]) -> int:
+def committed_end(nodes: Sequence[NodeLog], quorum: QuorumEnd | None = None) -> int:
     """The offset below which the quorum is known to have committed `longest(nodes)` (proofs 5.1); 0 if nothing is.
 
     Copies may be of different times. A record is committed if
 
     - a complete snapshot of the same lineage holds it; or
+    - the `quorum` says so, and a copy has a record of the epoch of the leader that told it; or
     - a majority of the voters has it while in its epoch or the next one. In a later epoch their number says nothing: a
       leader of an epoch between may lack it, and replace it yet (Figure 8 of Raft); or
     - the copies of all voters are given and in one epoch, a majority has it, and none has a record of a later epoch; or
@@ -221,6 +223,8 @@ def committed_end(nodes: Sequence[NodeLog]) -> int:
     """
     chosen = longest(nodes)
     bound = max((snap.end for node in nodes for snap in node.snapshots if _has(chosen.lineage, snap)), default=0)
+    if quorum and (known := chosen.lineage.end_of(quorum.epoch)) and known[0] == quorum.epoch:
+        bound = max(bound, min(quorum.high_watermark, known[1]))
     voters = chosen.voters
     present = {node.directory.broker_id: node for node in nodes if _votes(node.directory, voters)}
     epochs = {node.quorum_epoch for node in present.values()}

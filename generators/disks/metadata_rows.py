@@ -29,6 +29,7 @@ from generators.disks.metadata_log import (
     read_snapshot,
 )
 from generators.disks.metadata_messages import UnknownRecord, decode
+from generators.disks.quorum import QuorumEnd
 from generators.disks.records import Damaged
 
 SOURCE = "disk/metadata"
@@ -74,7 +75,7 @@ class Replay:
         self._open: list[Pending] | None = None
         self._result = self._waiting = MetadataRows(EVENTS.empty_table(), np.zeros(0, np.int64), 0, 0, -1)
 
-    def read(self, nodes: Sequence[NodeLog]) -> MetadataRows:
+    def read(self, nodes: Sequence[NodeLog], quorum: QuorumEnd | None = None) -> MetadataRows:
         """The rows of records that are new since the last call, and those told as provisional that are committed now.
 
         All rows if the log that was read then is no part of the longest one. Raises Unreadable.
@@ -85,7 +86,7 @@ class Replay:
             self._begin()
             before = self._result
         self._nodes, self._offsets = nodes, list[int]()
-        self._committed = committed_end(nodes)
+        self._committed = committed_end(nodes, quorum)
         self._events = EventBuilder(1024, self._partitions, self._topic_ids)
         epoch = (chosen.lineage.epochs or (-1,))[-1]
         self._result = MetadataRows(

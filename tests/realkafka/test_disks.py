@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from generators.cluster.asking.security import Security
 from generators.disks.ingest import ingest_disk
+from generators.disks.quorum import Quorum
 from generators.disks.rescue_files import read
 from generators.disks.write_back import write_back
 from pipelines.cli import app
@@ -72,6 +73,7 @@ def test_a_loss_is_told_and_rescued_before_the_old_leader_is_started(kafka: Vers
         cluster.create_topic("orders", [[ALONE, STALE]], **unclean)
         cluster.create_topic("rescued", [[STALE, THIRD]])
         time.sleep(8)
+        _ask_the_quorum(recording, tmp_path)
         disks = Disks(recording, lake)
         recording._write("orders", range(120), "all")
         time.sleep(8)
@@ -99,6 +101,18 @@ def test_a_loss_is_told_and_rescued_before_the_old_leader_is_started(kafka: Vers
             disks.end()
         cluster.stop_all()
     assert disks.error is None
+
+
+def _ask_the_quorum(recording: Recording, folder: Path) -> None:
+    """One copy of the metadata log and brokers that answer show what is committed."""
+    data, quorum = recording.cluster.brokers[THIRD].data, Quorum(recording.cluster.bootstrap, Security())
+    try:
+        alone = ingest_disk([data], cluster="c", lake=str(folder / "alone"))
+        told = ingest_disk([data], cluster="c", lake=str(folder / "told"), quorum=quorum.ask)
+    finally:
+        quorum.close()
+    assert told.remarks() == alone.remarks() == []
+    assert (alone.committed_end, told.end - told.committed_end <= 2) == (0, True)
 
 
 def _bring_back(recording: Recording, folder: Path) -> None:

@@ -274,6 +274,19 @@ def test_only_replicas_that_changed_are_told_at_the_next_checkpoint(tmp_path):
     assert look(AT_S + 16, t=7, u=5) == [("t", 10, 7, 5000.0), ("u", 10, 5, 5000.0)], "stopped: the end is known"
 
 
+@pytest.mark.parametrize(("later_s", "leo"), [(5, 10), (9, None)])
+def test_the_end_of_a_log_that_was_written_to_after_a_missing_checkpoint_is_of_no_known_time(tmp_path, later_s, leo):
+    """proofs.md 5.4, 5.5: such a broker runs with checkpoints that are rarer; a killed one wrote for 5 s more."""
+    one = directory(tmp_path, 1, clean=False)
+    at = partition(one, [batch(0, 10)], [(0, 0)], topic_id=TOPIC_ID)
+    stamp(at, AT_S)
+    os.utime(at / f"{0:020d}.log", (AT_S + 10 + later_s,) * 2)
+    offsets(one, "replication-offset-checkpoint", t=5)
+    os.utime(one / "replication-offset-checkpoint", (AT_S + 10,) * 2)
+    rows = BrokerCheckpoints(1).rows(find_log_directories([one]), "c", "disk/broker-1", AT_S + 60).to_pylist()
+    assert [(row["leo"], row["hw"]) for row in rows] == [(leo, 5)]
+
+
 def test_a_replica_that_cut_what_it_had_committed_between_two_looks_is_a_truncation(tmp_path):
     one = directory(tmp_path, 1, clean=False)
     files = BrokerCheckpoints(1)
@@ -370,10 +383,10 @@ def test_following_goes_on_where_one_look_cannot_read_a_file(tmp_path, monkeypat
     monkeypatch.setattr(ingest, "SHARE", 1e9)
     read, failures = ingest.Replay.read, iter([True])
 
-    def fails_once(self, nodes):
+    def fails_once(self, nodes, quorum):
         if next(failures, False):
             raise Unreadable(data, "gone")
-        return read(self, nodes)
+        return read(self, nodes, quorum)
 
     monkeypatch.setattr(ingest.Replay, "read", fails_once)
 

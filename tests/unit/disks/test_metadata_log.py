@@ -21,11 +21,14 @@ from generators.disks.batches import (
 )
 from generators.disks.directories import find_log_directories
 from generators.disks.files import Unreadable
+from generators.disks.ingest import ingest_disk
 from generators.disks.metadata_log import committed_end, longest, node_logs, pieces, read_piece
 from generators.disks.metadata_messages import UnknownRecord, decode
 from generators.disks.metadata_rows import SOURCE, Replay
+from generators.disks.quorum import QuorumEnd
 from generators.disks.records import Damaged
 from pipelines.cli import app
+from pipelines.errors import UsageError
 from pipelines.lake.bronze import read_events
 from tests.unit.disks.disk_files import VERSIONS, batch, directory, record, recorded
 
@@ -338,6 +341,43 @@ def test_a_majority_in_the_epoch_of_the_record_commits_it(tmp_path):
     assert committed_end(nodes(tmp_path)) == 0
     metadata_node(tmp_path, 2, [(2, TOPIC)], quorum_epoch=2)
     assert committed_end(nodes(tmp_path)) == 2
+
+
+@pytest.mark.parametrize(
+    ("told", "committed"),
+    [
+        pytest.param(QuorumEnd(4, 3, None), 3, id="the quorum has committed up to there"),
+        pytest.param(QuorumEnd(4, 9, None), 4, id="it is further than this copy"),
+        pytest.param(QuorumEnd(2, 9, None), 3, id="of the epoch of an earlier leader no more than that one wrote"),
+        pytest.param(QuorumEnd(5, 4, None), 0, id="a leader of whom this copy has nothing may have other records"),
+        pytest.param(QuorumEnd(4, -1, None), 0, id="a new leader has committed nothing of its own yet"),
+    ],
+)
+def test_what_the_quorum_tells_is_committed_if_the_copy_has_a_record_of_that_leader(tmp_path, told, committed):
+    """proofs.md 5.1 (b): DescribeQuorum's high watermark is of the log of the leader in whose epoch it is told."""
+    metadata_node(tmp_path, 1, [(2, TOPIC), (2, partition()), (4, NO_OP)], quorum_epoch=4)
+    assert committed_end(nodes(tmp_path), told) == committed
+
+
+def test_rows_of_one_copy_are_committed_as_the_quorum_tells_and_told_once(tmp_path):
+    metadata_node(tmp_path / "data", 1, [(2, TOPIC), (2, partition()), (2, change((0, ids(1))))], quorum_epoch=2)
+    answers = iter(["it does not answer", QuorumEnd(2, 3, "x"), QuorumEnd(2, 4, "x")])
+    counts, lake = [], str(tmp_path / "lake")
+    for _ in range(3):
+        summary = ingest_disk([tmp_path / "data"], cluster="c", lake=lake, quorum=lambda: next(answers))
+        rows = read_events(lake).sort_by("source_seq").filter(pc.field("topic").is_valid()).to_pylist()
+        counts.append((summary.problems[SOURCE], [(row["event_type"], row["committed"]) for row in rows]))
+    first = [("election", False), ("isr", False)]
+    second = [*first, ("election", True)]
+    assert counts == [(["it does not answer"], first), ([], second), ([], [*second, ("isr", True)])]
+
+
+def test_brokers_of_another_cluster_are_wrong_usage(tmp_path):
+    at = metadata_node(tmp_path / "data", 1, [(2, TOPIC)], quorum_epoch=2)
+    (at.parent / "meta.properties").write_text("node.id=1\ncluster.id=mine\n")
+    with pytest.raises(UsageError, match="is of cluster mine, --bootstrap of other: name brokers of that one"):
+        ingest_disk([tmp_path / "data"], cluster="c", lake=str(tmp_path / "lake"),
+                    quorum=lambda: QuorumEnd(2, 2, "other"))  # fmt: skip
 
 
 def footer():
