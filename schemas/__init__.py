@@ -19,6 +19,7 @@ MODULES = (
     "partition_changes",
     "cluster_minute",
     "broker_minute",
+    "timeline",
     "brokers",
     "broker_lag",
     "replica_lag",

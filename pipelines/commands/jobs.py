@@ -53,6 +53,7 @@ def run(
 ) -> RunSummary:
     """Run the streaming job with `asked` of it beside `[run]`; in the role `held` where the caller has it."""
     from pipelines.streaming import job
+    from pipelines.timeline.writing import write_timeline
 
     chosen = settings.run
     options = replace(
@@ -71,7 +72,10 @@ def run(
         spark_conf=chosen.spark_conf,
         log_file=chosen.log_file or None,
     )
-    return job.run(settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow, held=held)
+    return job.run(
+        settings.lake.path, settings.rules.rules(), options, on_batch=on_batch, on_slow=on_slow, held=held,
+        write_timeline=write_timeline,
+    )  # fmt: skip
 
 
 def check(

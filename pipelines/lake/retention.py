@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
 BRONZE = "replication_events"
 LAGS = ("broker_lag", "replica_lag")
+TIMELINE_DAYS = {"timeline": 30}
 TIMES = {
     BRONZE: "ts",
     "quarantine": "quarantined_at",
     **dict.fromkeys(("partition_hw", "isr_changes", "replica_sync", "replica_hw", "telemetry_gaps", *LAGS), "ts"),
     "coverage": "to_ts",
     "partition_changes": "last_event_ts",
+    "timeline": "ts",
     **dict.fromkeys(("minute_stats", "cluster_minute", "broker_minute"), "minute"),
 }
 """Tables that grow old, by the column of their time; losses, results and alerts are kept. A file of theirs that was

@@ -13,7 +13,7 @@ from pipelines.lake.records import damaged_records
 from pipelines.quality.results import Result
 from pipelines.quality.validation import one_line
 from pipelines.streaming.checkpoint.offsets import FOLDER, INTERVAL, interval
-from pipelines.streaming.tables import CHANGES, TABLES
+from pipelines.streaming.tables import CHANGES, TABLES, TIMELINE
 from pipelines.verdict.judged import restore
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def damage(lake: Lake, results: pa.Table, *, made: bool) -> Iterator[Result]:
     read. `results`: what earlier checks found.
     """
     step = last_step(lake)
-    of_job = [name for name in TABLES if name != CHANGES]  # which the next run makes where an earlier version was
+    of_job = [name for name in TABLES if name not in (CHANGES, TIMELINE)]  # which the next run makes if they lack
     said = {*results.filter(pc.field("expectation") == "table_is_there")["judged"].to_pylist()}
     for name in (*(("replication_events", *of_job) if made else ()), *step.tables):
         path, was = lake.path(name), step.tables.get(name)

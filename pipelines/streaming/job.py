@@ -61,12 +61,13 @@ def run(
     on_slow: Callable[[InFlight], None] | None = None,
     stop: threading.Event | None = None,
     held: Held | None = None,
+    write_timeline: Callable[[Lake], None] | None = None,
 ) -> RunSummary:
     """Runs the query as `options` has it, until `stop` is set or SIGTERM comes where it has no end.
 
-    `on_batch` gets each batch, `on_slow` one that takes many intervals. `held` is the role where the caller holds it
-    already. A session that is already running is used and left running; where there is an end and nothing new, none is
-    started.
+    `on_batch` gets each batch, `on_slow` one that takes many intervals, `write_timeline` the lake once a minute. `held`
+    is the role where the caller holds it already. A session that is already running is used and left running; where
+    there is an end and nothing new, none is started.
     Raises RoleHeld, LeaseLost, StateMismatch, UnsuitableSpark, RunFailed, UsageError.
     """
     asked = options or RunOptions()
@@ -93,7 +94,8 @@ def run(
             if asked.continuous and (told := keeps_sockets(spark.version)):
                 log.warning("%s", told)
             install_handlers()
-            runs = _Runs(spark, place, rules, asked, held, Upkeep(place, asked.gold_retention_s), on_slow)
+            upkeep = Upkeep(place, asked.gold_retention_s, write_timeline=write_timeline)
+            runs = _Runs(spark, place, rules, asked, held, upkeep, on_slow)
             state, end_batch = partial(stored_state, spark, place, query), partial(runs.end_batch, query, on_batch)
             query = relaid(place, query, layout, state, end_batch, asked.forget)
             summary = runs.follow(query, asked.every_s if asked.continuous else None, on_batch, stopping)

@@ -24,14 +24,16 @@ LAGS = ("broker_lag", "replica_lag")
 """With BROKERS what is written whenever HEALTH is, of what each bucket knows a share."""
 CHANGES = "partition_changes"
 """What changed of HEALTH, which is written with it."""
-REWRITTEN = (HEALTH, BROKERS, *MINUTES)
+TIMELINE = "timeline"
+"""What happened, as lines that `Upkeep` has written."""
+REWRITTEN = (HEALTH, BROKERS, *MINUTES, TIMELINE)
 """Tables whose rows the job replaces again and again: their dead files and their log are kept for minutes only."""
 WHOLE = (HEALTH, BROKERS)
 """Of these the ones of which a commit replaces every row: there is nothing to compact."""
 GOLD_RETENTION_S = 900.0
 LOG_RETENTION_S = 86_400.0
 LOG_FACTOR = 4
-TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS, CHANGES)
+TABLES = (*KINDS, HEALTH, *MINUTES, BROKERS, *LAGS, CHANGES, TIMELINE)
 TABLES_AT_ONCE = 8
 """Tables that are made or committed to at a time: most of it is waiting for the disk or the object store."""
 ROLE = "run"

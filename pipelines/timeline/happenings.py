@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import VIEWS, Filter, Row, View, select_rows, text
 from pipelines.timeline.line import Happening
 from pipelines.timeline.said import said
+from pipelines.timeline.stored import last_write, stored_lines, unwritten
 from pipelines.verdict import words
 from pipelines.verdict.losses import NOT_EXCLUDED, how
 from schemas import (
@@ -26,7 +28,7 @@ from schemas.replication_events import WATCHER
 
 _PLACE = "concat(topic, '-', partition)"
 APART_S = 1
-"""Rows of one cause less than so many seconds apart are one line, however long that goes on."""
+"""Rows of one cause and minute less than so many seconds apart are one line: minutes are written by themselves."""
 
 
 Rows = Callable[[Filter], str]
@@ -76,7 +78,9 @@ class Kind:
         asked = "true" if broker is None else self.about.format(broker=broker)
         rows = f"SELECT * FROM ({self.rows(wanted)}) WHERE ({self.only}) AND ({asked})"
         series = f"PARTITION BY cluster, {self.keys} ORDER BY ts"
-        begins = f"CASE WHEN ts < lag(ts) OVER ({series}) + INTERVAL '{APART_S} seconds' THEN 0 ELSE 1 END"
+        near = f"ts < lag(ts) OVER ({series}) + INTERVAL '{APART_S} seconds'"
+        same = f"date_trunc('minute', ts) = date_trunc('minute', lag(ts) OVER ({series}))"
+        begins = f"CASE WHEN {near} AND {same} THEN 0 ELSE 1 END"
         marked = f"SELECT *, {begins} AS begins FROM ({rows})"
         bursts = f"SELECT *, sum(begins) OVER ({series} ROWS UNBOUNDED PRECEDING) AS burst FROM ({marked})"
         values = (
@@ -107,18 +111,40 @@ def timeline(
 ) -> Timeline:
     """What happened where and when it is wanted, about one broker if one is named; of each kind at most `limit` lines,
     the earliest, or of all together the `newest`."""
-    lines: list[Happening] = []
+    asked = KINDS if kinds is None else kinds
+    lines, rest = _stored(lake, wanted, asked) if broker is None and wanted.topic is None else ([], wanted)
     left_out = 0
-    for kind in KINDS if kinds is None else kinds:
+    for kind in asked:
         if broker is not None and not kind.about:
             continue
-        found = select_rows(lake, kind.table, kind.sql(wanted, limit, broker, newest=newest))
-        lines += [_line(kind, row) for row in found]
-        left_out += found[0]["matching"] - len(found) if found else 0
+        found, matching = event_lines(lake, kind, rest, limit, broker, newest=newest)
+        lines += found
+        left_out += matching - len(found)
     lines += said(lake, wanted, broker)
-    lines.sort(key=lambda line: (line.ts, line.kind, line.text))
+    lines.sort(key=lambda line: (line.ts, line.kind, line.summary))
     kept = lines[-limit:] if newest else lines
     return Timeline(tuple(kept), left_out + len(lines) - len(kept))
+
+
+def event_lines(
+    lake: Lake, kind: Kind, wanted: Filter, limit: int, broker: int | None = None, *, newest: bool = False
+) -> tuple[list[Happening], int]:
+    """At most `limit` lines of one kind, and how many there are."""
+    found = select_rows(lake, kind.table, kind.sql(wanted, limit, broker, newest=newest))
+    return [_line(kind, row) for row in found], found[0]["matching"] if found else 0
+
+
+def _stored(lake: Lake, wanted: Filter, kinds: Sequence[Kind]) -> tuple[list[Happening], Filter]:
+    """The lines that `gold/timeline` has of what is wanted, and what is still to be read."""
+    if (before := last_write(lake)) is None:
+        return [], wanted
+    _, begins = unwritten(lake, SOURCES, before)
+    lines = stored_lines(lake, wanted, {kind.name for kind in kinds}, begins)
+    if lines is None:
+        return [], wanted
+    since = wanted.since
+    firsts = dict.fromkeys(begins, since) if isinstance(since, datetime) else since or {}
+    return lines, replace(wanted, since={name: max(at, firsts.get(name, at)) for name, at in begins.items()})
 
 
 def _line(kind: Kind, row: Row) -> Happening:
@@ -342,3 +368,5 @@ EVENTS = (
 )  # fmt: skip
 """Kinds of lines that only bronze has, or the present state of partitions."""
 KINDS = (*SILVER, *EVENTS)
+SOURCES = tuple({kind.table.path: kind.table for kind in KINDS if kind.table is not partition_health.TABLE}.values())
+"""The tables whose new rows make lines; the present of partitions follows from them."""

@@ -12,7 +12,8 @@ from pipelines.verdict import words
 class Happening:
     """One line of a timeline: `weight` is critical, warning or info, `partitions` how many it concerns (0: none).
 
-    `until`: when the last of it happened. `broker_id`: the broker that it is about; None: several, or none.
+    `until`: when the last of it happened. `broker_id`: the broker that it is about; None: several, or none. `whole`:
+    its text says all, as stored.
     """
 
     ts: datetime
@@ -25,11 +26,12 @@ class Happening:
     until: datetime | None = None
     broker_id: int | None = None
     incident_id: str | None = None
+    whole: bool = False
 
     @property
     def summary(self) -> str:
         """What happened, to how many partitions, and within how long."""
-        if not self.partitions:
+        if self.whole or not self.partitions:
             return self.text
         lasted = (self.until or self.ts) - self.ts
         within = f" within {words.span(lasted)}" if lasted.total_seconds() >= 1 else ""

@@ -14,7 +14,7 @@ from pipelines.lake.durable_log import checkpoint
 from pipelines.lake.engines import other_engine
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import moment, presents
-from pipelines.lake.retention import BRONZE, LAGS, TIMES, remove_older
+from pipelines.lake.retention import BRONZE, LAGS, TIMELINE_DAYS, TIMES, remove_older
 from pipelines.lake.roles import hold
 from pipelines.lake.table import open_table
 from pipelines.streaming.checkpoint.offsets import begun, committed_offset
@@ -56,7 +56,7 @@ def maintain(
             if name == BRONZE and (engine := other_engine(place.open(name))) is not None:
                 yield f"{tables()[name].path}: left to {engine}, which writes it: two engines on a local disk could not"
                 continue
-            days = {BRONZE: bronze_days, **dict.fromkeys(LAGS, lag_days)}.get(name, silver_days)
+            days = {BRONZE: bronze_days, **TIMELINE_DAYS, **dict.fromkeys(LAGS, lag_days)}.get(name, silver_days)
             oldest = (now or datetime.now(UTC)) - timedelta(days=days) if days and name in TIMES else None
             with libraries_silent():
                 done = list(_keep_up(place, name, read, oldest, vacuum_hours))

@@ -173,6 +173,26 @@ def test_the_job_looks_every_five_minutes_and_an_error_does_not_end_it(lake, mon
     assert "disk on fire" in caplog.text
 
 
+def test_the_timeline_is_written_each_minute_and_takes_a_hundredth_of_the_time(lake):
+    now, begun = [0.0], []
+
+    def write_timeline(lake):
+        begun.append(now[0])
+        now[0] += 0.5 if now[0] < 150 else 3
+
+    keep = upkeep.Upkeep(lake, 900, lambda: now[0], write_timeline)
+    while now[0] < 800:
+        keep.when_due()
+        now[0] += 0.5
+    assert begun == [60, 120.5, 181, 484, 787]
+
+
+def test_a_timeline_that_cannot_be_written_does_not_end_the_job(lake, caplog):
+    keep = upkeep.Upkeep(lake, 900, write_timeline=lambda lake: 1 / 0)
+    keep.now()
+    assert "gold/timeline was not written, tried again in a minute: division by zero" in caplog.text
+
+
 def test_a_reader_opens_a_table_again_where_a_file_is_gone(lake):
     replaced(lake, 1)
     opened = lake.open(HEALTH)
