@@ -20,11 +20,11 @@ _DISAGREEMENTS = f"SELECT d.*, clock, {_ENDED} FROM disagreements AS d LEFT JOIN
 # watcher are no gap to tell: rules about the broker tell it while it lasts.
 _GAPS = f"""
 SELECT g.*, clock, {_ENDED} FROM gaps AS g LEFT JOIN clock USING (cluster)
-WHERE coalesce(starts_with(detail, '{UNREAD}'), false) = $unread AND (list_contains($kinds, kind) AND NOT
-  coalesce(starts_with(source_id, '{WATCHER}') AND contains(detail, ' {UNANSWERED}: ')
-    AND NOT contains(detail, '{NOT_ASKED}: ') AND NOT contains(detail, '{DROPPED}: '), false) OR EXISTS (
-  FROM fired AS f WHERE f.rule = $rule AND f.cluster = g.cluster AND f.source_id = g.source_id AND f.cause = g.kind
-    AND g.ts <= f.last))
+WHERE coalesce(starts_with(detail, '{UNREAD}'), false) = $unread
+  AND NOT coalesce(starts_with(source_id, '{WATCHER}') AND contains(detail, ' {UNANSWERED}: ')
+    AND NOT contains(detail, '{NOT_ASKED}: ') AND NOT contains(detail, '{DROPPED}: '), false)
+  AND (list_contains($kinds, kind) OR EXISTS (FROM fired AS f WHERE f.rule = $rule AND f.cluster = g.cluster
+    AND f.source_id = g.source_id AND f.cause = g.kind AND g.ts <= f.last))
 ORDER BY ALL
 """
 

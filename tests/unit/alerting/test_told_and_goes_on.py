@@ -565,6 +565,20 @@ def test_two_evaluators_with_other_kinds_of_gaps_tell_one_alert(lake, tmp_path):
     assert [state for state, *_ in rows_of(lake, "gap")] == ["firing", "resolved"]
 
 
+def test_rounds_that_a_broker_did_not_answer_before_a_gap_are_none_of_it_at_the_next_evaluation(lake):
+    """A watcher that was paused for 12 s was told three times: two brokers had been away some time before."""
+    gap = {"cluster": "c", "series": "source", "kind": "gap", "partition": -1, "source_epoch": 0, "seq_to": 9}
+    sources = ["watch/main/broker-1", "watch/main/broker-2"]
+    alone = gap | {"source_id": sources[1], "ts": at(0), "seq_from": 1}
+    put(lake, telemetry_gaps, alone | {"detail": "from a to b 6 times without an answer: timed out"})
+    paused = gap | {"ts": at(1_000), "seq_from": 9, "detail": "from a to b once not asked: the watcher stood still"}
+    put(lake, telemetry_gaps, *(paused | {"source_id": source} for source in sources))
+    for seconds in (1_010, 1_020):
+        clock(lake, seconds)
+        (alert,) = evaluate(lake, now=at(seconds))
+        assert (alert.subject, alert.first_ts) == (", ".join(sources), at(1_000)), seconds
+
+
 def test_what_an_evaluator_told_after_less_time_goes_on_with_another(lake, tmp_path):
     """The job was behind, and a channel failed, once a minute."""
     later = tmp_path / "alerts.toml"
