@@ -178,6 +178,18 @@ def _excerpt(one: Directory) -> None:
             [_write(5), _last(1), _call("both"), _poll(50, 1000)],
             id="a reader of older lines comes upon a line that was told alone, behind some that it told itself",
         ),
+        pytest.param(
+            [
+                *(
+                    _poll_while(5, 1 << 20, "move", "write"),
+                    _excerpt,
+                    _poll_while(5, 50, "move", "write", "copy", "write"),
+                ),
+                *(_rotate, lambda one: one.leave_zeros(385), Directory.mirror, _last(7)),
+                *(_poll_while(12, 50, "move", "write", "copy", "write"), _last(1)),
+            ],
+            id="a line that was told alone is told again in a new epoch, in which another file comes first",
+        ),
     ],
 )
 def test_lines_are_told_once(steps: Steps) -> None:
