@@ -71,7 +71,7 @@ class BrokerCheckpoints:
         self.problems = []
         builder = EventBuilder(1024, PartitionStates(True), TopicIds())
         errors: list[float] = []
-        for directory in sorted(directories, key=lambda one: _checkpoint(one).written):
+        for directory in sorted(directories, key=lambda one: one.offsets_written):
             self._append_rows(directory, builder, errors, now)
         rows = builder.table(cluster, source) if builder.count else EVENTS.empty_table()
         return rows.append_column("ts_error_ms", pa.array(errors, pa.float64()))
@@ -82,12 +82,12 @@ class BrokerCheckpoints:
         return int(max((written for written, _ in self.told.values()), default=0) * 1000)
 
     def _append_rows(self, directory: LogDirectory, builder: EventBuilder, errors: list[float], now: float) -> None:
-        checkpoint, name = _checkpoint(directory), directory.directory_id or str(directory.path)
+        checkpoint = directory.offsets.get(HIGH_WATERMARKS, Offsets({}, 0.0))
+        name = directory.directory_id or str(directory.path)
         stopped = directory.clean or now - checkpoint.written > STOPPED_S
-        before, _ = self.told.get(name, (0.0, False))
+        before, _ = last = self.told.get(name, (0.0, False))
         if not checkpoint.written and any(one.is_replica for one in directory.partitions):
             self.problems.append(f"{directory.name}: no high watermark without {HIGH_WATERMARKS} in {directory.path}")
-        last = self.told.get(name)
         if not checkpoint.written or checkpoint.written < before or last == (checkpoint.written, stopped):
             return
         since_s = checkpoint.written - before if 0 < before < checkpoint.written else INTERVAL_S
@@ -162,12 +162,8 @@ class BrokerCheckpoints:
 
 def _log_written(folder: Path) -> float:
     """When the newest segment of a partition was written (epoch seconds). Raises OSError, Unreadable."""
-    newest = [one for one in segments(folder) if not one.deleted][-1:]
+    newest = segments(folder)[-1:]
     return newest[0].path.stat().st_mtime if newest else 0.0
-
-
-def _checkpoint(directory: LogDirectory) -> Offsets:
-    return directory.offsets.get(HIGH_WATERMARKS, Offsets({}, 0.0))
 
 
 def _cuts(known: ReplicaFiles | None, files: ReplicaFiles) -> Iterator[tuple[str, int]]:

@@ -144,7 +144,7 @@ def _read_node(directory: LogDirectory, walked: Walked) -> NodeLog:
     epochs: list[Array] = []
     end = 0
     try:
-        node.files = [segment for segment in segments(replica.path) if not segment.deleted]
+        node.files = segments(replica.path)
         end = node.start
         for segment in node.files:
             part = node.parts[segment.path] = walked.setdefault(segment.path, SegmentPart())

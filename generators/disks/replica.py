@@ -132,7 +132,7 @@ def read_replica(
     try:
         told = directory.offset(LOG_STARTS, source.place) or 0
         log.producers.floor = max(log.explained_to, told if told and told <= (log_end(source.path) or 0) else 0)
-        files = [segment for segment in segments(source.path) if not segment.deleted]
+        files = segments(source.path)
         if not files:
             raise Unreadable(source.path, "it has no segment, which Kafka makes with the directory")
         log.start = log.end = files[0].base
@@ -272,7 +272,7 @@ def _judge_checkpoints(log: ReplicaLog) -> None:
         log.add("hw_above_end", Severity.INFO if log.live else Severity.CRITICAL, detail, log.end, log.hw)
     if not log.directory.clean and not log.live:
         point = log.recovery_point or 0
-        bases = [segment.base for segment in segments(log.source.path) if not segment.deleted]
+        bases = (segment.base for segment in segments(log.source.path))
         first = max((base for base in bases if base <= point), default=log.start)
         detail = (
             f"not stopped cleanly: a start recovers from segment {first} on (recovery point {point}, end {log.end})"

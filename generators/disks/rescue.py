@@ -78,7 +78,7 @@ class _Source:
         self.log = read_replica(directory, source)
         self.survivors = [one for one in beside if _is_same_topic(one.log.topic_id, self.log.topic_id)]
         self.others = [one.log for one in beside if one not in self.survivors]
-        self.files = segments(source.path)
+        self.files = segments(source.path, renamed=True)
         self.transactions = Transactions(self.log, self.files)
         # a checkpoint older than the epochs is of the log before them, of which some may have been cut (proofs 5.3)
         is_of_log = source.epochs_written <= directory.offsets_written

@@ -59,14 +59,15 @@ class WalkEnd:
         return FAULTS[self.reason]
 
 
-def segments(folder: Path) -> list[Segment]:
-    """The segments of a partition's directory by base offset, those that were renamed last. Raises Unreadable."""
+def segments(folder: Path, *, renamed: bool = False) -> list[Segment]:
+    """The segments of a partition's directory by base offset, with `renamed` then those to be deleted. Raises
+    Unreadable."""
     try:
         names = [(name, SEGMENT.fullmatch(name)) for name in os.listdir(folder)]
     except OSError as error:
         raise Unreadable(folder, error.strerror or str(error)) from None
     matches = [Segment(folder / name, int(match[1]), bool(match[2])) for name, match in names if match]
-    return sorted(matches, key=lambda one: (one.deleted, one.base))
+    return sorted((one for one in matches if renamed or not one.deleted), key=lambda one: (one.deleted, one.base))
 
 
 def blocks(segment: Segment, end: WalkEnd, start: int = 0) -> Iterator[tuple[Array, bytes]]:
@@ -134,7 +135,7 @@ def look_up(folder: Path, offset: int) -> LookUp | None:
 
     Raises Unreadable.
     """
-    files = [segment for segment in segments(folder) if not segment.deleted]
+    files = segments(folder)
     after = [segment for segment in files if segment.base > offset]
     for segment in [*[one for one in files if one.base <= offset][-1:], *after]:
         entries = index_entries(segment)
@@ -152,7 +153,7 @@ def look_up(folder: Path, offset: int) -> LookUp | None:
 def log_end(folder: Path) -> int | None:
     """The log end offset of a partition's directory: behind the last whole batch, or the base offset of an empty
     segment (5.5); None without segments, or if it cannot be read to its end. Raises Unreadable."""
-    files = [segment for segment in segments(folder) if not segment.deleted]
+    files = segments(folder)
     if not files:
         return None
     newest = files[-1]

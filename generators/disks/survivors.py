@@ -26,8 +26,7 @@ class Survivor:
         self._is_whole = not any(finding.kind in _NOT_WHOLE for finding in log.findings)
         try:
             for segment in segments(log.source.path):
-                if not segment.deleted:
-                    parts += [_ranges(block) for block, _ in blocks(segment, WalkEnd())]
+                parts += [_ranges(block) for block, _ in blocks(segment, WalkEnd())]
         except (Unreadable, OSError):
             self._is_whole = False
         every = np.sort(np.concatenate(parts), order=("producer", "producer_epoch", "sequence")) if parts else None

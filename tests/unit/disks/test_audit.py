@@ -86,6 +86,17 @@ def test_what_is_cut_where_the_old_leader_is_elected_again_is_told_too(tmp_path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_a_power_failure_is_told_on_both_replicas_and_nothing_once_they_were_started(tmp_path, version):
+    """Both logs end at 120, where they had 300 committed; an index is written later than its log."""
+    folder = recorded(tmp_path, f"power_{version}")
+    found = [f for f in findings_of(folder / "down") if f.severity != "info"]
+    ends = [(f.topic, f.broker_id, f.from_offset, f.to_offset) for f in found if f.kind == "hw_above_end"]
+    assert ends == [("orders", 1, 120, 300), ("orders", 2, 120, 300)]
+    assert {f.kind for f in found} == {"hw_above_end", "index"}
+    assert kinds(findings_of(folder / "data"), "critical") == kinds(findings_of(folder / "data"), "unknown") == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_nothing_else_is_found_in_what_a_real_kafka_left(tmp_path, version):
     recorded(tmp_path, f"unclean_election_{version}")
     findings = findings_of(tmp_path / "data")

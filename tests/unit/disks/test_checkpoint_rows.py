@@ -413,3 +413,35 @@ def test_a_log_directory_that_failed_long_ago_fills_no_seconds(tmp_path):
             os.utime(file, (at_s, at_s))
         counts.append(told(tmp_path, lake).num_rows)
     assert [after - before for before, after in pairwise(counts)] == [7, 7]
+
+
+def test_a_replica_that_moves_between_two_log_directories_of_its_broker_is_told_once_and_never_as_cut(tmp_path):
+    """kafka-reassign-partitions with log_dirs: `-future` grows beside it, takes its name, and what was is `-delete`."""
+    at_s, folders = AT_S, [directory(tmp_path / name, 1, clean=False) for name in ("disk-1", "disk-2")]
+    for name, folder in zip("ab", folders, strict=True):
+        with open(folder / "meta.properties", "a") as properties:
+            properties.write(f"directory.id={name * 22}\n")
+    files, uuid = BrokerCheckpoints(1), "0" * 32
+    old = partition(folders[0], [batch(0, 100)], [(0, 0), (3, 80)], topic_id=TOPIC_ID)
+    new = partition(folders[1], [batch(0, 40)], [(0, 0)], name=f"t-0.{uuid}-future", topic_id=TOPIC_ID)
+
+    def look(**hws):
+        nonlocal at_s
+        at_s += 5
+        for folder, hw in zip(folders, (hws.get("one"), hws.get("two")), strict=True):
+            offsets(folder, "replication-offset-checkpoint", **({} if hw is None else {"t": hw}))
+            os.utime(folder / "replication-offset-checkpoint", (at_s, at_s))
+        found = files.rows(find_log_directories([tmp_path]), "c", "disk/broker-1", at_s + 1).to_pylist()
+        return [(row["event_type"], row["leo"], row["hw"], row["leader_epoch"]) for row in found]
+
+    for one in (old, new):
+        stamp(one, AT_S)
+    assert look(one=90) == [("sample", None, 90, 3)]
+    assert look(one=95) == [("sample", None, 95, 3)]
+    old.rename(folders[0] / f"t-0.{uuid}-delete")
+    shutil.copy(folders[0] / f"t-0.{uuid}-delete" / "leader-epoch-checkpoint", new)
+    stamp(new, AT_S)
+    new.rename(folders[1] / "t-0")
+    assert look(one=95) == [], "the checkpoint of the other directory does not have it yet"
+    assert look(two=95) == []
+    assert look(two=97) == [("sample", None, 97, 3)]
