@@ -113,3 +113,13 @@ def is_recovering(state: str | None) -> bool | None:
 Handler = Callable[[BrokerLogState, Line, re.Match[str], EventBuilder], None]
 MessagePattern = tuple[re.Pattern[str], Handler]
 """The pattern of a message after its prefix, and the function that appends its rows."""
+
+
+def broker_patterns(*shapes: tuple[Handler, str]) -> dict[str, MessagePattern]:
+    """Patterns by the first word of their messages."""
+    return {first_word(text): (re.compile(text), handle) for handle, text in shapes}
+
+
+def first_word(pattern: str) -> str:
+    """The first word of messages that fit a pattern, which begins with it."""
+    return pattern.partition(" ")[0].strip("()")

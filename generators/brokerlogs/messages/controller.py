@@ -14,6 +14,7 @@ from generators.brokerlogs.messages.controller_state import (
     ControllerPatterns,
     Registration,
     RegistrationChange,
+    controller_patterns,
 )
 
 
@@ -102,105 +103,51 @@ def _configured(controller: ControllerLogState, line: Line, match: re.Match[str]
 
 
 _CHANGE = re.compile(r"(\w+): (?:\[[^\]]*\]|[^,\s]+) -> (\[[^\]]*\]|[^,\s]+)")
-_CHANGE_PATTERNS = (
-    (re.compile(r"(UNCLEAN )?partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"), _partition_change),
-)
+_CHANGED = r"partition change for (\S+)-(\d+) with topic ID (\S{22}): (.*)"
 _CONFIGURED = (
     (re.compile(r"ConfigResource\(type=(\w+), name='([^']*)'\): set configuration (\S+) to (\S+)"), _configured),
 )
-PATTERNS: ControllerPatterns = {
-    "UNCLEAN": _CHANGE_PATTERNS,
-    "partition": _CHANGE_PATTERNS,
-    "Replayed": (
-        (
-            re.compile(
-                r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*?)\) for topic "
-                r"(\S+?)(?:\. \(.*)?$"
-            ),
-            _replayed_change,
-        ),
-        (
-            re.compile(
-                r"Replayed PartitionRecord for (?:new|existing) partition (\S+)-(\d+) with topic ID (\S{22}) and "
-                r"PartitionRegistration\((.*)\)"
-            ),
-            _replayed_partition,
-        ),
-        (re.compile(r"Replayed TopicRecord for topic (\S+) with topic ID (\S{22})"), _replayed_topic),
-        (re.compile(r"Replayed RemoveTopicRecord for topic (\S+) with ID (\S{22})"), _deleted_topic),
-        (
-            re.compile(r"Replayed BrokerRegistrationChangeRecord .*?: BrokerRegistrationChangeRecord(\(.*)"),
-            _registration_changed,
-        ),
-        (re.compile(r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
-        (re.compile(r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("fenced")),
-        (re.compile(r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"), _state("unfenced")),
-        (re.compile(r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"), _state("unregistered")),
-        (re.compile(r"Replayed a FeatureLevelRecord setting metadata[. ]version to (\S+)"), _version),
-        (
-            re.compile(
-                r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
-                r"(\S+) to (\S+)"
-            ),
-            _configured,
-        ),
+PATTERNS: ControllerPatterns = controller_patterns(
+    (_partition_change, "()" + _CHANGED),
+    (_partition_change, "(UNCLEAN) " + _CHANGED),
+    (
+        _replayed_change,
+        r"Replayed partition (?:assignment )?change PartitionChangeRecord\((.*?)\) for topic " r"(\S+?)(?:\. \(.*)?$",
     ),
-    "Successfully": (
-        (
-            re.compile(r"Successfully registered broker (\d+) with broker epoch (\d+)"),
-            _state("started", own_report=True),
-        ),
+    (
+        _replayed_partition,
+        r"Replayed PartitionRecord for (?:new|existing) partition (\S+)-(\d+) with topic ID (\S{22}) and "
+        r"PartitionRegistration\((.*)\)",
     ),
-    "Directories": (
-        (
-            re.compile(r"Directories .* in broker (\d+) marked offline, remaining directories: "),
-            _state("log_dir_offline"),
-        ),
+    (_replayed_topic, r"Replayed TopicRecord for topic (\S+) with topic ID (\S{22})"),
+    (_deleted_topic, r"Replayed RemoveTopicRecord for topic (\S+) with ID (\S{22})"),
+    (_registration_changed, r"Replayed BrokerRegistrationChangeRecord .*?: BrokerRegistrationChangeRecord(\(.*)"),
+    (_registered, r"Replayed .*?RegisterBrokerRecord .*?\(brokerId=(\d+), .*?brokerEpoch=(\d+)"),
+    (_state("fenced"), r"Replayed FenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"),
+    (_state("unfenced"), r"Replayed UnfenceBrokerRecord .*?\(id=(\d+), epoch=(\d+)"),
+    (_state("unregistered"), r"Replayed .*?UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"),
+    (_version, r"Replayed a FeatureLevelRecord setting metadata[. ]version to (\S+)"),
+    (
+        _configured,
+        r"Replayed ConfigRecord for ConfigResource\(type=(\w+), name='([^']*)'\) which set configuration "
+        r"(\S+) to (\S+)",
     ),
-    # the next six, "Unregistered" and the first for "Removed" are of Kafka 3.0 to 3.5
-    "Created": (
-        (re.compile(r"Created topic (\S+) with topic ID (\S{22})"), _replayed_topic),
-        (
-            re.compile(r"Created partition (\S+)-(\d+) with topic ID (\S{22}) and PartitionRegistration\((.*)\)"),
-            _replayed_partition,
-        ),
+    (_state("started", own_report=True), r"Successfully registered broker (\d+) with broker epoch (\d+)"),
+    (_state("log_dir_offline"), r"Directories .* in broker (\d+) marked offline, remaining directories: "),
+    # the next five, "Unregistered", the first for "Removed" and _CONFIGURED are of Kafka 3.0 to 3.5
+    (_replayed_topic, r"Created topic (\S+) with topic ID (\S{22})"),
+    (_replayed_partition, r"Created partition (\S+)-(\d+) with topic ID (\S{22}) and PartitionRegistration\((.*)\)"),
+    (_registered, r"Registered new broker: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"),
+    (_registered, r"Re-registered broker [^:]*: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"),
+    (_state("fenced"), r"Fenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"),
+    (_deleted_topic, r"Removed topic (\S+) with ID (\S{22})"),
+    (_cleared, r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"),
+    (_state("unregistered"), r"Unregistered broker: UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"),
+    (_state("unfenced", own_report=True), r"The broker has been unfenced"),
+    (_state("fenced"), r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"),
+    (_state("unfenced"), r"Unfenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"),
+    (
+        _state("controlled_shutdown"),
+        r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown",
     ),
-    "Registered": (
-        (re.compile(r"Registered new broker: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"), _registered),
-    ),
-    "Re-registered": (
-        (
-            re.compile(r"Re-registered broker [^:]*: RegisterBrokerRecord\(brokerId=(\d+), .*?brokerEpoch=(\d+)"),
-            _registered,
-        ),
-    ),
-    "Fenced": (
-        (re.compile(r"Fenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"), _state("fenced")),
-    ),
-    "ConfigResource(type=TOPIC,": _CONFIGURED,
-    "ConfigResource(type=BROKER,": _CONFIGURED,
-    "Removed": (
-        (re.compile(r"Removed topic (\S+) with ID (\S{22})"), _deleted_topic),
-        (re.compile(r"Removed ELRs from \d+ partitions (?:of topic (\S+)\.|in all topics)"), _cleared),
-    ),
-    "Unregistered": (
-        (
-            re.compile(r"Unregistered broker: UnregisterBrokerRecord\(brokerId=(\d+), brokerEpoch=(\d+)"),
-            _state("unregistered"),
-        ),
-    ),
-    "The": ((re.compile(r"The broker has been unfenced"), _state("unfenced", own_report=True)),),
-    "Fencing": (
-        (re.compile(r"Fencing broker (\d+)(?: at epoch (\d+))? because its session has timed out"), _state("fenced")),
-    ),
-    "Unfenced": (
-        (
-            re.compile(r"Unfenced broker: \w+Record\((?:id|brokerId)=(\d+), (?:epoch|brokerEpoch)=(\d+)"),
-            _state("unfenced"),
-        ),
-        (
-            re.compile(r"Unfenced broker (\d+) has requested and been granted (?:a controlled|an immediate) shutdown"),
-            _state("controlled_shutdown"),
-        ),
-    ),
-}
+) | {f"ConfigResource(type={kind},": _CONFIGURED for kind in ("TOPIC", "BROKER")}

@@ -9,12 +9,13 @@ new log times; they become rows again with the same epochs, and the reconstructi
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row, broker_ids
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row, broker_ids, first_word
 from schemas.event_types import ACTIVE_CONTROLLER, RACK, TOPIC_DELETED
 
 NO_CHANGE = -2
@@ -233,3 +234,13 @@ _FIELDS = tuple(field.name for field in fields(Registration))
 ControllerHandler = Callable[[ControllerLogState, Line, re.Match[str], EventBuilder], None]
 ControllerPatterns = Mapping[str, tuple[tuple[re.Pattern[str], ControllerHandler], ...]]
 """By first word of a message its patterns, and the functions that append its rows."""
+
+
+def controller_patterns(
+    *shapes: tuple[ControllerHandler, str],
+) -> dict[str, tuple[tuple[re.Pattern[str], ControllerHandler], ...]]:
+    """Patterns by the first word of their messages, in this order."""
+    patterns = defaultdict[str, tuple[tuple[re.Pattern[str], ControllerHandler], ...]](tuple)
+    for handle, text in shapes:
+        patterns[first_word(text)] += ((re.compile(text), handle),)
+    return patterns

@@ -9,9 +9,9 @@ from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import (
     BrokerLogState,
     Line,
-    MessagePattern,
     append_row,
     broker_ids,
+    broker_patterns,
     is_recovering,
     printed_fields,
 )
@@ -111,55 +111,40 @@ def _rejected(broker: BrokerLogState, line: Line, match: re.Match[str], events: 
         append_row(events, "isr_rejected", line, level=line.level, isr=broker_ids(match[2]), detail=match[1], **about)
 
 
-ISR_CHANGES: dict[str, MessagePattern] = {
-    "Skipped": (
-        re.compile(
-            r"Skipped the become-(leader|follower) state change for (\S+) with topic id "
-            + ID
-            + r"(?: and partition state LeaderAndIsrPartitionState|, partition registration PartitionRegistration)"
-            r"(\(.*)"
-        ),
+ISR_CHANGES = broker_patterns(
+    (
         _skipped_change,
+        r"Skipped the become-(leader|follower) state change for (\S+) with topic id "
+        + ID
+        + r"(?: and partition state LeaderAndIsrPartitionState|, partition registration PartitionRegistration)"
+        r"(\(.*)",
     ),
-    "ISR": (
-        re.compile(
-            r"ISR updated (?:from AlterIsr )?to \[?([\d, ]+?)\]? *(?:\(under-min-isr\))? *"
-            r"and (?:zkV|v)ersion updated to \[?(\d+)"
-        ),
+    (
         _isr_updated,
+        r"ISR updated (?:from AlterIsr )?to \[?([\d, ]+?)\]? *(?:\(under-min-isr\))? *"
+        r"and (?:zkV|v)ersion updated to \[?(\d+)",
     ),
-    "Controller": (
-        re.compile(
-            r"Controller successfully handled AlterPartition request for (?:(\S{22}):(\d+)|(\S+-\d+)): "
-            r"PartitionData(\(.*)"
-        ),
+    (
         _altered,
+        r"Controller successfully handled AlterPartition request for (?:(\S{22}):(\d+)|(\S+-\d+)): "
+        r"PartitionData(\(.*)",
     ),
-    "Submitting": (
-        re.compile(
-            r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), "
-            r"(?:leaderRecoveryState|zkVersion)="
-        ),
+    (
         _submitting,
+        r"Submitting ISR state change Pending(Shrink|Expand)Isr[(\[].*?sent\w*=(.*?), "
+        r"(?:leaderRecoveryState|zkVersion)=",
     ),
-    "Expanding": (re.compile(r"Expanding ISR from ([\d,]*) to ([\d,]+)"), _expanding),
-    "Shrinking": (
-        re.compile(
-            r"Shrinking ISR from ([\d,]*) to ([\d,]+)(?:$|\. Leader: \(highWatermark: (-?\d+), endOffset: (-?\d+)\)\. "
-            r"Out of sync replicas: (.*))"
-        ),
+    (_expanding, r"Expanding ISR from ([\d,]*) to ([\d,]+)"),
+    (
         _shrinking,
+        r"Shrinking ISR from ([\d,]*) to ([\d,]+)(?:$|\. Leader: \(highWatermark: (-?\d+), endOffset: (-?\d+)\)\. "
+        r"Out of sync replicas: (.*))",
     ),
-    "Cached": (
-        re.compile(r"(Cached zkVersion) \[?\d+\]? not equal to that in zookeeper(), skip updating ISR"),
+    (_rejected, r"(Cached zkVersion) \[?\d+\]? not equal to that in zookeeper(), skip updating ISR"),
+    (
         _rejected,
+        r"Failed to alter partition to .*? rejected the request with (\w+)\. Partition state has been reset to the "
+        r"latest committed state \w+[(\[]isr=(?:\w*\(|\[)([\d, ]*)",
     ),
-    "Failed": (
-        re.compile(
-            r"Failed to alter partition to .*? rejected the request with (\w+)\. Partition state has been reset to the "
-            r"latest committed state \w+[(\[]isr=(?:\w*\(|\[)([\d, ]*)"
-        ),
-        _rejected,
-    ),
-}
+)
 """Patterns by first word of the message."""

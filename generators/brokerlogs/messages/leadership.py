@@ -6,7 +6,14 @@ import re
 from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern, append_row, broker_ids
+from generators.brokerlogs.messages.broker_state import (
+    BrokerLogState,
+    Line,
+    MessagePattern,
+    append_row,
+    broker_ids,
+    broker_patterns,
+)
 
 ID = r"(?:Some\(|Optional\[)?([\w-]{22})[)\]]?"
 """A topic id, as Scala and Java print it."""
@@ -84,13 +91,10 @@ BARE_START: MessagePattern = (
     ),
     _bare_start,
 )
-LEADERSHIP: dict[str, MessagePattern] = {
-    "Creating": (re.compile(r"Creating new partition (\S+) with topic id " + ID), _creating),
-    "The": (re.compile(r"The topic partition (\S+) was marked as RECOVERING\."), _recovering),
-    "Leader": (re.compile("Leader " + _TERM + r"(?:, )?high watermark (\d+),? ISR \[([\d, ]*)\]"), _leader),
-    "Follower": (
-        re.compile("Follower " + _TERM + r"(?: and )?high watermark (\d+)\.(?: Current leader is (-?\d+))?"),
-        _follower,
-    ),
-}
+LEADERSHIP = broker_patterns(
+    (_creating, r"Creating new partition (\S+) with topic id " + ID),
+    (_recovering, r"The topic partition (\S+) was marked as RECOVERING\."),
+    (_leader, "Leader " + _TERM + r"(?:, )?high watermark (\d+),? ISR \[([\d, ]*)\]"),
+    (_follower, "Follower " + _TERM + r"(?: and )?high watermark (\d+)\.(?: Current leader is (-?\d+))?"),
+)
 """Patterns by first word of the message."""

@@ -147,26 +147,22 @@ _STOPS = {
     "state.change.logger": r"Stopped fetchers as part of controlled shutdown",
     "AppInfoParser": r"App info kafka\.server for \S+ unregistered",
 }
-_PATTERNS: dict[str, tuple[re.Pattern[str], Callable[[Line, re.Match[str], EventBuilder], None]]] = {
-    "AppInfoParser": (re.compile(r"Kafka version ?: (\S+)"), _version),
-    "FeaturesPublisher": (re.compile(r"Loaded new metadata \w+\W\w*[vV]ersion=([^,\s]+),"), _metadata_version),
-    "ReplicaManager": (
-        re.compile(r"Stopping serving replicas in dir .* because the log directory has failed"),
-        _failed_directory,
-    ),
+_SHAPES: dict[str, tuple[Callable[[Line, re.Match[str], EventBuilder], None], str]] = {
+    "AppInfoParser": (_version, r"Kafka version ?: (\S+)"),
+    "FeaturesPublisher": (_metadata_version, r"Loaded new metadata \w+\W\w*[vV]ersion=([^,\s]+),"),
+    "ReplicaManager": (_failed_directory, r"Stopping serving replicas in dir .* because the log directory has failed"),
     "LogManager": (
-        re.compile(
-            r"Stopping serving logs in dir |No logs found to be loaded in |"
-            r"(?:Skipping|Recovering|Attempting) (?:recovery )?(?:of \d+ |for all |\d+ )?logs (?:from|in) .* "
-            r"since (?:no )?clean shutdown file was found"
-        ),
         _of_log_manager,
+        r"Stopping serving logs in dir |No logs found to be loaded in |"
+        r"(?:Skipping|Recovering|Attempting) (?:recovery )?(?:of \d+ |for all |\d+ )?logs (?:from|in) .* "
+        r"since (?:no )?clean shutdown file was found",
     ),
     # one of its clients registers the broker, another reads ACLs; before Kafka 2.1 they print no names
-    "ZooKeeperClient": (re.compile(r"\[ZooKeeperClient(?: Kafka server)?\] Session expired\."), _expired),
+    "ZooKeeperClient": (_expired, r"\[ZooKeeperClient(?: Kafka server)?\] Session expired\."),
     "LogDirFailureChannel": (
-        re.compile(r"Failed to create or validate data directory |Error while loading log dir "),
         _failed_directory,
+        r"Failed to create or validate data directory |Error while loading log dir ",
     ),
 }
+_PATTERNS = {kind: (re.compile(text), handle) for kind, (handle, text) in _SHAPES.items()}
 """By class of the logger: messages with a version, or of a log directory that failed."""

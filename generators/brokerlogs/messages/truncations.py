@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from generators.brokerlogs.events.event_builder import EventBuilder
-from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, MessagePattern, append_row
+from generators.brokerlogs.messages.broker_state import BrokerLogState, Line, append_row, broker_patterns
 from schemas.event_types import cut_detail
 
 
@@ -81,24 +81,16 @@ _ANSWER = re.compile(r"leaderEpoch=(\d+), endOffset=(\d+)")
 MOVING_THREAD = b"ReplicaAlterLogDirsThread"
 _FUTURE_LOG = re.compile(r"Created log for partition (\S+) in (\S+)/[^/\s]+-future with ")
 _REPLACED = re.compile(r"The current replica is successfully replaced with the future replica for (\S+)")
-TRUNCATIONS: dict[str, MessagePattern] = {
-    "Truncating": (
-        re.compile(
-            r"Truncating (?:partition (\S+) with TruncationState\(offset=(\d+)|to offset (\d+)|"
-            r"to \d+ has no effect|partition \S+ to local high watermark|"
-            r"(\S+) to offset \d+ below high watermark (\d+)|\S+ to)"
-        ),
+TRUNCATIONS = broker_patterns(
+    (
         _truncating,
+        r"Truncating (?:partition (\S+) with TruncationState\(offset=(\d+)|to offset (\d+)|"
+        r"to \d+ has no effect|partition \S+ to local high watermark|"
+        r"(\S+) to offset \d+ below high watermark (\d+)|\S+ to)",
     ),
-    "Reset": (
-        re.compile(r"Reset fetch offset for partition (\S+) from \d+ to current leader's latest offset (\d+)"),
-        _reset,
-    ),
-    "Log": (re.compile(r"Log loaded for partition (\S+) with initial high watermark (\d+)"), _loaded),
-    "Truncate": (re.compile(r"Truncate and start at offset (\d+)"), _truncated),
-    "Non-monotonic": (
-        re.compile(r"Non-monotonic update of high watermark from \(offset=(-?\d+).*? to \(offset=(\d+)"),
-        _lowered,
-    ),
-}
+    (_reset, r"Reset fetch offset for partition (\S+) from \d+ to current leader's latest offset (\d+)"),
+    (_loaded, r"Log loaded for partition (\S+) with initial high watermark (\d+)"),
+    (_truncated, r"Truncate and start at offset (\d+)"),
+    (_lowered, r"Non-monotonic update of high watermark from \(offset=(-?\d+).*? to \(offset=(\d+)"),
+)
 """Patterns by first word of the message."""

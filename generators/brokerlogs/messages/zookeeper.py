@@ -11,7 +11,7 @@ from typing import Any
 
 from generators.brokerlogs.events.event_builder import EventBuilder
 from generators.brokerlogs.messages.broker_state import Line, append_row, broker_ids
-from generators.brokerlogs.messages.controller_state import ControllerLogState, ControllerPatterns
+from generators.brokerlogs.messages.controller_state import ControllerLogState, ControllerPatterns, controller_patterns
 
 _STATE = re.compile(r"\b(leader|leaderEpoch|zkVersion|partitionEpoch|leaderRecoveryState)=(-?\w+)")
 _ISR = re.compile(r"\bisr=List\(([\d, ]*)\)")
@@ -139,47 +139,28 @@ def _stopping(controller: ControllerLogState, line: Line, match: re.Match[str], 
     _state(controller, line, int(match[1]), "controlled_shutdown", events)
 
 
-PATTERNS: ControllerPatterns = {
-    "Changed": (
-        (re.compile(r"Changed partition (\S+) from \w+ to OnlinePartition with state LeaderAndIsr(\(.*)"), _elected),
-        (re.compile(r"Changed partition (\S+) state from \w+ to NewPartition with assigned replicas (.*)"), _assigned),
+PATTERNS: ControllerPatterns = controller_patterns(
+    (_elected, r"Changed partition (\S+) from \w+ to OnlinePartition with state LeaderAndIsr(\(.*)"),
+    (_assigned, r"Changed partition (\S+) state from \w+ to NewPartition with assigned replicas (.*)"),
+    (
+        _removed,
+        r"Partition (\S+) state changed to \(Leader:(-?\d+),ISR:([\d,]*)(?:,LeaderRecoveryState:\w+)?,"
+        r"LeaderEpoch:(\d+)(?:,ZkVersion:(\d+))?,ControllerEpoch:(\d+)\)",
     ),
-    "Partition": (
-        (
-            re.compile(
-                r"Partition (\S+) state changed to \(Leader:(-?\d+),ISR:([\d,]*)(?:,LeaderRecoveryState:\w+)?,"
-                r"LeaderEpoch:(\d+)(?:,ZkVersion:(\d+))?,ControllerEpoch:(\d+)\)"
-            ),
-            _removed,
-        ),
+    (
+        _sent,
+        r"Sending become-\w+ LeaderAndIsr request (?:LeaderAndIsr)?PartitionState(\(.*\)) to broker \d+ for "
+        r"partition (\S+)$",
     ),
-    "Sending": (
-        (
-            re.compile(
-                r"Sending become-\w+ LeaderAndIsr request (?:LeaderAndIsr)?PartitionState(\(.*\)) to broker \d+ for "
-                r"partition (\S+)$"
-            ),
-            _sent,
-        ),
+    (
+        _isr_updated,
+        r"ISR for partition (\S+) updated to (?:\[([\d,]*)\] and zkVersion updated to \[(\d+)\]"
+        r"|LeaderAndIsr(\(.*))",
     ),
-    "ISR": (
-        (
-            re.compile(
-                r"ISR for partition (\S+) updated to (?:\[([\d,]*)\] and zkVersion updated to \[(\d+)\]"
-                r"|LeaderAndIsr(\(.*))"
-            ),
-            _isr_updated,
-        ),
-    ),
-    "Newly": (
-        (
-            re.compile(r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*)(?:, bounced brokers: ([\d,]*))?"),
-            _brokers,
-        ),
-    ),
-    "Initialized": ((re.compile(r"Initialized broker epochs cache: (.*)"), _known_epochs),),
-    "Updated": ((re.compile(r"Updated broker epochs cache: (.*)"), _new_epochs),),
-    "Registered": ((re.compile(r"Registered broker (\d+) at path /\S+ .*czxid \(broker epoch\): (\d+)"), _registered),),
-    "Starting": ((re.compile(r"Starting topic deletion for topics (\S+)$"), _deleted_topics),),
-    "Shutting": ((re.compile(r"Shutting down broker (\d+)$"), _stopping),),
-}
+    (_brokers, r"Newly added brokers: ([\d,]*), deleted brokers: ([\d,]*)(?:, bounced brokers: ([\d,]*))?"),
+    (_known_epochs, r"Initialized broker epochs cache: (.*)"),
+    (_new_epochs, r"Updated broker epochs cache: (.*)"),
+    (_registered, r"Registered broker (\d+) at path /\S+ .*czxid \(broker epoch\): (\d+)"),
+    (_deleted_topics, r"Starting topic deletion for topics (\S+)$"),
+    (_stopping, r"Shutting down broker (\d+)$"),
+)

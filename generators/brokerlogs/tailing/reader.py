@@ -41,6 +41,8 @@ class SeriesReader:
         self.at_end = self.waits = self.blocked = False
         self._only, self._stop = only, stop
         self._files = FileChoice(Failures(retry_s), position, only)
+        self.older, self.older_readers = self._files.older, self._files.older_readers
+        """The places of unknown lines before those that were told, by reader, and these readers."""
         number = position.number if position else -1
         self._lines = UnknownLines(self._files, told, mine, number, is_of_older=only is not None)
         self._file: OpenFile | None = None
@@ -48,16 +50,6 @@ class SeriesReader:
         """Bytes read already of the open file."""
         self._known: dict[Identity, tuple[Seen, Run]] = {}
         """Ends of files all lines of which were told, and where on these lines: copies grow, too."""
-
-    @property
-    def older(self) -> list[list[Older]]:
-        """The places of unknown lines before those that were told, by reader."""
-        return self._files.older
-
-    @property
-    def older_readers(self) -> list[SeriesReader]:
-        """The readers of these."""
-        return self._files.older_readers
 
     @property
     def read_position(self) -> ReadPosition | None:

@@ -182,7 +182,7 @@ def _excerpt(one: Directory) -> None:
             [
                 *(
                     _poll_while(5, 1 << 20, "move", "write"),
-                    _excerpt,
+                    lambda one: one.take_excerpt(3),
                     _poll_while(5, 50, "move", "write", "copy", "write"),
                 ),
                 *(_rotate, lambda one: one.leave_zeros(385), Directory.mirror, _last(7)),
