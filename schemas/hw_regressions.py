@@ -32,5 +32,7 @@ TABLE = Table(
     ),
     key=("cluster", "regression_id", "revision"),
 )
+UPPER_BOUND = "an upper bound of the HW before"
+"""In the evidence under `missing`: with the start offset it is enough by itself, without it all the rest is needed."""
 ARROW = TABLE.arrow()
 spark = TABLE.spark

@@ -42,7 +42,7 @@ def _rows(module: ModuleType, names: Iterable[str], column: str = "", *values: s
 PARTS = {
     "regressions": _rows(hw_regressions, (
         *PLACE, "ts", "leader_id", "regression_id", "class", "severity", "leader_id_before", "hw_before", "hw_after",
-        "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision",
+        "lost_from", "lost_to", "lost_records", "evidence", "proof", "revision", "level",
     )),
     "min_isr": _rows(
         partition_hw, (*PLACE, "ts", "leader_id", "leader_epoch", "kind", "isr", "frozen"),

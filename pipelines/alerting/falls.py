@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any
@@ -11,18 +11,28 @@ from typing import Any
 from pydantic.dataclasses import dataclass
 
 from pipelines.alerting.conditions import SECOND, Condition, items, lost_range, partition
+from pipelines.alerting.lasting import TWICE
 from pipelines.alerting.rule import STRICT, AlertRule, Evaluation, OccurrenceSettings, Seconds
 from pipelines.lake.queries import moment
 from pipelines.verdict import losses
 from pipelines.verdict.records import FallGroup
+from schemas.hw_regressions import UPPER_BOUND
+from schemas.levels import POLLED
+from schemas.replication_events import WATCHER
 
-_FALLS = """
-WITH verdicts AS (
+_FALLS = f"""
+WITH rounds AS (
+  SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{WATCHER}') GROUP BY cluster
+), verdicts AS (
   SELECT * FROM regressions
   QUALIFY row_number() OVER (PARTITION BY regression_id ORDER BY revision DESC NULLS LAST) = 1)
-SELECT * FROM verdicts WHERE severity = $severity AND list_contains($classes, "class")
+SELECT *, CASE WHEN level = {POLLED} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s
+FROM verdicts LEFT JOIN rounds USING (cluster) LEFT JOIN clock USING (cluster)
+WHERE severity = $severity AND list_contains($classes, "class")
 ORDER BY cluster, ts, topic, partition
 """
+_ANSWERS = ("an answer of broker ", "whether broker ")
+"""How what is missing begins that a broker which has started again may still tell."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -42,9 +52,18 @@ def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[
         for row in evaluation.ask(_FALLS, severity=severity, classes=[*losses.LOSSES, losses.NOT_EXCLUDED]):
             ts = row["ts"]
             incident = f"incident at {datetime.fromtimestamp(ts // SECOND, UTC):%Y-%m-%dT%H:%M:%SZ}"
-            yield Condition(name, row["cluster"], "loss", incident, partition(row), ts, ts, ts, ts, True, row)
+            answered, clock = ts + _awaited_us(row, row.pop("two_rounds_s")), row.pop("clock")
+            fires, last = (answered, clock) if clock is not None and ts <= clock < answered else (ts, ts)
+            yield Condition(name, row["cluster"], "loss", incident, partition(row), ts, fires, ts, last, True, row)
 
     return conditions
+
+
+def _awaited_us(row: Mapping[str, Any], two_rounds_s: int) -> int:
+    """For how long a loss that is not excluded waits for a restart's answer: until two rounds running have none."""
+    missing = [one for one in _missing(row) if one != UPPER_BOUND]
+    awaits = bool(missing) and all(one.startswith(_ANSWERS) for one in missing)
+    return round(TWICE * two_rounds_s * SECOND) if awaits else 0
 
 
 def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
@@ -73,9 +92,13 @@ def _group(conditions: Sequence[Condition]) -> FallGroup:
 
 def _not_shown(condition: Condition) -> tuple[str, ...]:
     """What there was not to exclude a loss with."""
-    if condition.facts["class"] != losses.NOT_EXCLUDED:
+    return _missing(condition.facts)
+
+
+def _missing(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["class"] != losses.NOT_EXCLUDED:
         return ()
-    return tuple(json.loads(condition.facts["evidence"] or "{}").get("missing", ()))
+    return tuple(json.loads(row["evidence"] or "{}").get("missing", ()))
 
 
 def _fall(condition: Condition) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pipelines.verdict import losses, words
 from pipelines.verdict.coverage import coverage
 from pipelines.verdict.judged import Judged, missing, unreadable
+from pipelines.verdict.present import pending_since
 from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
 
@@ -51,6 +52,9 @@ def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], 
         yield State.LOSS_NOT_EXCLUDED, suspect, losses.may_be_lost(suspect, record.suspect)
     if open_:
         yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
+    for rule in ("unproven_loss", "loss_not_excluded"):
+        for text in pending_since(State.LOSS_NOT_EXCLUDED, rule, record):
+            yield State.LOSS_NOT_EXCLUDED, (), text
 
 
 def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tuple[State, str]]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from pipelines.verdict import words
-from pipelines.verdict.losses import how
+from pipelines.verdict.losses import how, lacking
 
 Row = Mapping[str, Any]
 
@@ -156,7 +156,7 @@ def _above(loss: Row, before: Before) -> str:
 def _judged(loss: Row) -> Iterator[str]:
     yield f"{loss['proof']} at {words.level(loss['level'])}"
     if missing := read_evidence(loss).get("missing"):
-        yield "missing: " + ", ".join(map(str, missing))
+        yield f"missing: {lacking([str(one) for one in missing])}"
     if (loss["revision"] or 1) > 1:
         yield f"revision {loss['revision']}: telemetry that came late changed the verdict"
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from pipelines.verdict import words
 from pipelines.verdict.records import FallGroup, State
+from schemas.hw_regressions import UPPER_BOUND
 
 NOT_EXCLUDED = "loss_not_excluded"
 LOSSES = ("unclean_loss", "committed_loss", "hw_moved_back")
@@ -52,8 +53,15 @@ def not_excluded(groups: Sequence[FallGroup]) -> str:
 def unjudged(group: FallGroup) -> str:
     """One change of leader by which a loss is not excluded: who, when, how many partitions, what is missing."""
     some = words.listed(group.examples, total=group.partitions)
-    missing = ", ".join(group.missing) or "not recorded"
-    return f"{_who(group)} in {words.count(group.partitions, 'partition')} ({some}); missing: {missing}"
+    return f"{_who(group)} in {words.count(group.partitions, 'partition')} ({some}); missing: {lacking(group.missing)}"
+
+
+def lacking(missing: Sequence[str]) -> str:
+    """The evidence that would exclude a loss: an upper bound of the HW before is enough, else all the rest."""
+    if UPPER_BOUND not in missing:
+        return ", ".join(missing) or "not recorded"
+    rest = missing.index(UPPER_BOUND) + 1
+    return ", or ".join(" and ".join(part) for part in (missing[:rest], missing[rest:]) if part)
 
 
 def _change(group: FallGroup) -> str:

@@ -64,7 +64,7 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
             yield state, f"{state.value}: {_together(groups, record)}{_age(record, judged, ', as of')}"
-            yield from ((state, f"{state.value}: {text}") for text in _pending(state, record))
+            yield from ((state, text) for text in pending_since(state, state.name.lower(), record))
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
     elif _is_outdated(record, judged):
@@ -79,12 +79,12 @@ def _is_outdated(record: ClusterRecord, judged: Judged) -> bool:
     return POLLED in record.levels and judged.age is not None and judged.age > oldest
 
 
-def _pending(state: State, record: ClusterRecord) -> Iterator[str]:
+def pending_since(state: State, rule: str, record: ClusterRecord) -> Iterator[str]:
     """Since when a state holds of which nobody is told yet, and when somebody will be."""
-    wait = record.waits.get(state.name.lower())
+    wait = record.waits.get(rule)
     if wait is None or record.judged_to is None or moment(wait.fires) + EVALUATED < record.judged_to:
         return
-    yield pending(wait)
+    yield f"{state.value}: {pending(wait)}"
 
 
 def pending(wait: Wait) -> str:

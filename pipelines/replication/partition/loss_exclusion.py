@@ -22,6 +22,7 @@ from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import differing_records, wrong_clocks
 from pipelines.replication.partition.terms import CommittedMark, Term, Terms
 from schemas.event_types import CLEAN_START, UNCLEAN_START
+from schemas.hw_regressions import UPPER_BOUND
 
 ENDED = frozenset({"fenced", "unregistered", "started", UNCLEAN_START})
 
@@ -53,7 +54,7 @@ def missing_to_exclude_loss(
     if not missing:
         return []
     start = [] if term.known_start is not None else ["start offset"]
-    return [*start, "an upper bound of the HW before", *missing]
+    return [*start, UPPER_BOUND, *missing]
 
 
 def _is_behind_untold_epoch(terms: Terms, term: Term, isr: IsrHistory) -> bool:

@@ -1,7 +1,10 @@
 """Losses, disagreements, gaps and silent sources."""
 
+import json
+
 import pytest
 
+from pipelines.alerting.alerts import conditions, waits
 from pipelines.alerting.rules import AlertRules, parse
 from tests.unit.alerting.evidence_rows import alert_states, at, evidence, states
 
@@ -112,6 +115,30 @@ def test_a_loss_that_is_not_excluded_is_no_loss_and_says_what_is_missing():
         "c: LOSS NOT EXCLUDED: broker 3 began leading after broker 1 at 2026-11-21 12:00:00 UTC in 5 partitions "
         "(clicks-0, clicks-1, clicks-2 and 2 more); missing: the HW of broker 1"
     )
+
+
+BOUND = "an upper bound of the HW before"
+
+
+@pytest.mark.parametrize(
+    ("missing", "level", "clock", "told"),
+    [
+        pytest.param([BOUND, "an answer of broker 2 in every round before"], 1, 7, False, id="within two rounds"),
+        pytest.param([BOUND, "an answer of broker 2 in every round before"], 1, 8, True, id="after two rounds"),
+        pytest.param([BOUND, "whether broker 2 has started again"], 1, 1, False, id="the second before"),
+        pytest.param([BOUND, "whether broker 2 has started again"], 3, 1, True, id="logs tell at once"),
+        pytest.param([BOUND, "a clean election", "whether broker 2 has started again"], 1, 1, True, id="nor clean"),
+    ],
+)
+def test_a_loss_not_excluded_that_only_awaits_a_restarts_answer_is_pending_for_two_rounds(missing, level, clock, told):
+    row = FALL | {"class": "loss_not_excluded", "severity": "warning", "proof": "unproven", "level": level}
+    watcher = {"source_id": "watch/main/broker-1", "broker_id": 1, "reported_to": clock, "holds_s": 10}
+    seen = evidence(clock, regressions=[row | {"evidence": json.dumps({"missing": missing})}], reported=[watcher])
+    assert [alert.rule for alert in alerts(seen)] == ["unproven_loss"] * told
+    waiting = waits(conditions(seen, AlertRules(), at(clock)))
+    assert [(one.rule, one.partitions, one.fires - one.since) for one in waiting] == [
+        ("unproven_loss", 1, 7_500_000)
+    ] * (not told)
 
 
 def test_hw_moved_back_names_both_values():

@@ -34,12 +34,17 @@ class Play:
 
     def round(self, seconds, clusters=("prod",), **found):
         """One round of `notify`, with all rows of evidence up to then."""
-        self.now, now = seconds, at(seconds)
-        self.desk.clock.now = now
+        now = at(seconds)
         seen = evidence_of(
             clock=rows("clock", *({"cluster": one, "clock": seconds} for one in clusters)),
             **{name: rows(name, *({"cluster": "prod"} | row for row in given)) for name, given in found.items()},
         )
+        self.now = seconds
+        self.evaluate(seen, clusters, now)
+
+    def evaluate(self, seen, clusters, now):
+        """One round, at `now`, which is the present of all of these clusters, too."""
+        self.desk.clock.now = now
         clocks = dict.fromkeys(clusters, int(now.timestamp() * 1_000_000))
         done = decide(Reading(seen, self.step, clocks), AlertRules(), self.stored, self.step, now)
         self.stored += done.new

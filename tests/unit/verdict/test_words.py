@@ -23,7 +23,7 @@ from pipelines.verdict import (
     words,
 )
 from pipelines.verdict.judged import not_judged_from, unanswered
-from pipelines.verdict.losses import how
+from pipelines.verdict.losses import how, lacking
 from pipelines.verdict.records import Wait
 from schemas.brokers import CUT_OFF
 
@@ -403,6 +403,21 @@ def test_a_loss_lies_inside_the_span_that_its_sentence_names(first, last):
     (sentence,) = part("history", replace(SOUND, falls=(replace(LOSS, first=at(first), last=at(last)),), lost_in=2))
     begins, ends = min(at(first), at(-7200)), max(at(last), at(0))
     assert sentence.endswith(f"(from {words.clock(begins)} to {words.clock(ends)})")
+
+
+def test_an_upper_bound_of_the_hw_before_is_enough_by_itself():
+    bound, rest = "an upper bound of the HW before", ["a clean election", "a clean stop of broker 1"]
+    assert lacking([bound, *rest]) == f"{bound}, or a clean election and a clean stop of broker 1"
+    assert lacking(["start offset", bound, rest[0]]) == f"start offset and {bound}, or a clean election"
+    assert lacking([]) == "not recorded"
+
+
+def test_a_loss_not_excluded_that_awaits_an_answer_is_pending_since():
+    wait = Wait("prod", "unproven_loss", 1, microseconds(at(-2)), microseconds(at(5)))
+    record = replace(SOUND, falls=(replace(OPEN, severity="warning"),), waits={"unproven_loss": wait})
+    (said,) = (line.text for line in verdict(record, Limits(), at(25)).lines if "pending" in line.text)
+    told = "told from 2026-09-01 12:00:05 UTC on"
+    assert said == f"LOSS NOT EXCLUDED: 1 partition pending since 2026-09-01 11:59:58 UTC, {told} {SPAN}"
 
 
 def test_lost_and_not_excluded_are_two_sentences():
