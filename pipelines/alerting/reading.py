@@ -19,8 +19,9 @@ from pipelines.alerting.evidence import PARTS, SCHEMAS, Evidence, Part, evidence
 from pipelines.alerting.rules import RULES, AlertRules
 from pipelines.alerting.silence import WATCHER_CUT_OFF
 from pipelines.alerting.step import Step
+from pipelines.lake.kept_rows import KeptRows
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import microseconds, moment
+from pipelines.lake.queries import microseconds, moment, text
 from pipelines.lake.records import damaged_records
 from pipelines.streaming.checkpoint.offsets import interval
 from pipelines.streaming.reconstruction import MARK, reconstruction
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("hwmark.alerting")
+MILLISECOND = timedelta(milliseconds=1)
 OVER = timedelta(days=1)
 """A cluster that was closed, and of which nothing came for so long (wall clock), is not recorded any more."""
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
@@ -50,6 +52,9 @@ OUT_OF_ORDER_MS = 7_200_000
 """A file that was written so long before another, by the clocks of their hosts, may be committed after it."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health", "brokers")
 """Evidence that is incomplete while silver and gold are made anew."""
+
+_KEPT: dict[tuple[str, str], KeptRows] = {}
+"""By lake and kind of evidence what this process has read: one that goes on evaluates every few seconds."""
 
 
 @dataclass
@@ -102,7 +107,9 @@ class _Tables:
                 self.unread.setdefault(name, f"{part.table.path} is missing")
             if name in self.unread:
                 return part.schema.empty_table()
-            return self.lake.read(part.table, part.schema, _rows(part, begins))
+            kept = _KEPT.setdefault((self.lake.root, name), KeptRows(part.table, part.schema, _wanted(part)))
+            rows = kept.read(self.lake, _files(begins))
+            return rows.filter(_recent(begins)) if begins else rows
 
         return self.attempt(part.table, (name,), look, part.schema.empty_table())
 
@@ -326,14 +333,24 @@ def backlog(
     ]
 
 
-def _rows(part: Part, begins: Mapping[str, datetime] | None) -> Expression | None:
-    """Return the filter for a table: the rows of a cluster from its time in `begins` on, or all rows without one."""
-    import pyarrow.dataset as ds
+def _wanted(part: Part) -> Expression | None:
+    """Return the filter for the rows of a table that are of this kind of evidence."""
+    return pc.field(part.column).isin(pa.array(part.values, pa.string())) if part.column else None
 
-    keep = ds.scalar(True)
-    if begins:
-        cluster, ts = ds.field("cluster"), ds.field("ts")
-        keep = ~cluster.isin(pa.array(begins, pa.string()))
-        for name, start in begins.items():
-            keep = keep | ((cluster == name) & (ts >= pa.scalar(start, pa.timestamp("us", tz="UTC"))))
-    return keep & ds.field(part.column).isin(pa.array(part.values, pa.string())) if part.column else keep
+
+def _recent(begins: Mapping[str, datetime]) -> Expression:
+    """Return the filter for the rows of a cluster from its time in `begins` on, and all of one without a time."""
+    cluster, ts = pc.field("cluster"), pc.field("ts")
+    recent = ~cluster.isin(pa.array(begins, pa.string()))
+    for name, start in begins.items():
+        recent = recent | ((cluster == name) & (ts >= pa.scalar(start, pa.timestamp("us", tz="UTC"))))
+    return recent
+
+
+def _files(begins: Mapping[str, datetime] | None) -> str | None:
+    """Return the condition in SQL on files that have such rows; statistics may be cut off at milliseconds."""
+    if not begins:
+        return None
+    others = f"cluster NOT IN ({', '.join(map(text, begins))})"
+    each = (f"(cluster = {text(c)} AND ts >= '{(ts - MILLISECOND).isoformat()}')" for c, ts in begins.items())
+    return " OR ".join([others, *each])
