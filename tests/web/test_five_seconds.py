@@ -36,7 +36,6 @@ def test_the_card_of_an_incident_counts_its_partitions_by_state(look):
     assert card["affected"] == "1 partition offline, 69 at risk; topics audit, clicks, orders and 1 more"
     counts = {one["name"]: one["number"] for one in look("gone", "/api/v1/overview").json()["counts"]}
     assert (counts["offline"], counts["under-replicated"]) == (1, 69)
-    assert "<summary>1 OFFLINE, 69 AT RISK</summary>" in look("gone", "incident").text
 
 
 def test_an_incident_of_more_partitions_than_its_alerts_name_has_them_all(lake, ask):
@@ -177,3 +176,30 @@ def test_the_chart_of_an_incident_has_the_seconds_within_each_minute(look):
     answer = look("gone", "/api/v1/incident?cluster=prod&incident_id=3f2a9c0d11aa22bb").json()
     offline = answer["series"][0]
     assert (offline["values"][4:7], offline["seconds"][4:7]) == ([0, 1, 1], [0, 55, 60])
+
+
+def test_the_partition_that_is_offline_stands_before_those_at_risk_that_are_folded(look):
+    page = look("gone", "incident").text.partition('id="partitions"')[2]
+    before, _, folded = page.partition("<details")
+    assert re.findall(r'title="([^"]*)"', before) == ["audit-1"]
+    assert "<summary>69 AT RISK</summary>" in folded
+
+
+def test_the_chart_of_an_incident_begins_with_the_minute_that_it_says(look):
+    answer = look("lost", "/api/v1/incident?cluster=prod&incident_id=3f2a9c0d11aa22bb").json()
+    assert [one["values"][0] for one in answer["series"]] == [0, 1, 69]
+    shown = words_of(look("lost", "incident")).partition("How it came")[2]
+    assert "11:51:0012:02:00" in shown.replace(" ", "")
+
+
+def test_each_line_of_the_chart_of_an_incident_is_seen_and_has_its_most(look):
+    page = look("lost", "incident")
+    drawn = re.findall(r'<path class="s\d" data-name="([^"]*)".*?stroke-width="(\d)"', page.text)
+    assert drawn == [("under-replicated", "6"), ("under min ISR", "4"), ("offline", "2")]
+    assert "offline, at most 1" in words_of(page)
+
+
+def test_whom_an_incident_affects_is_not_known_while_nothing_is_judged(look):
+    page = words_of(look("cut_off", "incident"))
+    assert "what not known" in re.sub(r"what(?=not)", "what ", page)
+    assert "topicsnone" not in page

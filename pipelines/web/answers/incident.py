@@ -29,13 +29,14 @@ from pipelines.web.answers.incidents import (
     owner_names,
     state_of,
 )
-from pipelines.web.answers.last_hour import GOLD, minutes
+from pipelines.web.answers.last_hour import GOLD, MINUTE, floor, minutes
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions, notes
 
-PARTITIONS, LINES = 200, 60
+PARTITIONS, LINES, FEW = 200, 60, 12
+NONE_LOST = "none known"
 AROUND = timedelta(minutes=5)
 SPARE = timedelta(minutes=1)
 
@@ -55,7 +56,7 @@ class Affected:
 
 @dataclass(frozen=True)
 class Series:
-    """One line of the chart: by minute its most and the seconds with any, path data of SVG, and its most of all."""
+    """One line of the chart: its most of all, path data of SVG, and by minute its most and the seconds with any."""
 
     name: str
     most: int
@@ -94,9 +95,19 @@ class IncidentAnswer:
         return sorted([*links, *others], key=lambda line: line.ts)
 
     @property
-    def charted_to(self) -> datetime:
-        """The end of the chart, which has a day at most."""
-        return min(self.until, self.since + timedelta(minutes=self.minutes))
+    def charted(self) -> tuple[datetime, datetime]:
+        """Beginning and end of the chart, which has whole minutes, and a day at most."""
+        since = floor(self.since)
+        return since, since + self.minutes * MINUTE
+
+    @property
+    def foremost(self) -> int:
+        """The number of partitions that stand before the folded ones: those as bad as the first, if they are FEW."""
+        if len(self.partitions) <= FEW:
+            return len(self.partitions)
+        kinds = [(one.lost == NONE_LOST, one.state) for one in self.partitions]
+        number = kinds.count(kinds[0])
+        return number if number <= FEW else 0
 
 
 def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> IncidentAnswer:
@@ -192,7 +203,7 @@ def _affected(reader: Reader, asked: Asked, named: Sequence[str], card: Card) ->
 
 
 def _partition(row: Row, loss: Row | None, owner: str, card: Card) -> Affected:
-    lost = "none known"
+    lost = NONE_LOST
     if loss is not None:
         first, end = loss["lost_from"], loss["lost_to"]
         lost = "range not known" if first is None or end is None else f"{first}..{end - 1}"
@@ -208,9 +219,10 @@ def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> t
     if not any(value is not None for name in GOLD for value in found[name]):
         return 0, []
     series = [
-        Series(words, most, step_path(found[name], most, 100), found[name], found[f"{name}_s"])
+        Series(words, max(value or 0 for value in found[name]), step_path(found[name], most, 100), found[name],
+               found[f"{name}_s"])
         for name, words in zip(GOLD, ("offline", "under min ISR", "under-replicated"), strict=True)
-    ]
+    ]  # fmt: skip
     return len(found[GOLD[0]]), series
 
 

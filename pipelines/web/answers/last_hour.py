@@ -21,7 +21,7 @@ Values = list[int | None]
 def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, Values]:
     """The worst of each minute by its count, and its seconds (`…_s`), in order of time; None: not known."""
     columns = ", ".join(f"{name}, {name}_max, CAST(round({name}_s) AS BIGINT) AS {name}_s" for name in GOLD)
-    where = f"cluster = {text(cluster)} AND minute >= {instant(since)} AND minute <= {instant(until)}"
+    where = f"cluster = {text(cluster)} AND minute >= {instant(floor(since))} AND minute <= {instant(until)}"
     found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {columns} FROM t WHERE {where}")
     values = {name: [(row["minute"], _worst(row, name)) for row in found] for name in GOLD}
     values |= {f"{name}_s": [(row["minute"], row[f"{name}_s"]) for row in found] for name in GOLD}
@@ -30,7 +30,7 @@ def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> d
 
 def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime, lost: int | None) -> dict[str, Values]:
     """Partitions held back and not known by minute, and the offsets lost by then, `lost` at the end."""
-    within = f"cluster = {text(cluster)} AND {{0}} >= {instant(since)} AND {{0}} <= {instant(until)}"
+    within = f"cluster = {text(cluster)} AND {{0}} >= {instant(floor(since))} AND {{0}} <= {instant(until)}"
     each = f"SELECT ts, sum(led_held_back) AS n FROM t WHERE {within.format('ts')} GROUP BY ts"
     held = rows(reader, broker_lag.TABLE, f"SELECT ts, n FROM ({each}) ORDER BY n")
     by_broker = "SELECT minute, broker_id, partitions FROM t WHERE broker_id >= 0 AND "
@@ -59,7 +59,7 @@ def not_covered(since: datetime, until: datetime, led: Iterable[Row], spans: Ite
         for place, value in enumerate(_placed(since, until, [(row["minute"], row["partitions"]) for row in told])):
             now = now if value is None else value
             if now is not None:
-                begun = _floor(since) + place * MINUTE
+                begun = floor(since) + place * MINUTE
                 begun, ends = min(begun, until - timedelta(seconds=1)), min(begun + MINUTE, until)
                 sure = _is_covered(covered[broker], begun, ends, until)
                 total[place] = (total[place] or 0) + (0 if sure else now)
@@ -78,7 +78,7 @@ def lost_by_then(since: datetime, until: datetime, gone: Iterable[Row], lost: in
     """Offsets lost by the end of each minute, `lost` by that of the last; `gone`: losses between the moments."""
     by_minute = defaultdict[int, int](int)
     for row in gone:
-        by_minute[(row["ts"] - _floor(since)) // MINUTE] += row["lost_records"] or 0
+        by_minute[(row["ts"] - floor(since)) // MINUTE] += row["lost_records"] or 0
     now, values = lost - sum(by_minute.values()), Values()
     for place in range(len(_placed(since, until, ()))):
         now += by_minute[place]
@@ -91,11 +91,11 @@ def _worst(row: Row, name: str) -> int | None:
     return row[name] if most is None else most
 
 
-def _floor(ts: datetime) -> datetime:
+def floor(ts: datetime) -> datetime:
     return ts.replace(second=0, microsecond=0)
 
 
 def _placed(since: datetime, until: datetime, found: Iterable[tuple[datetime, int | None]]) -> Values:
     """The last value of each minute."""
-    of = {(ts - _floor(since)) // MINUTE: value for ts, value in found}
-    return [of.get(place) for place in range((until - _floor(since)) // MINUTE + 1)]
+    of = {(ts - floor(since)) // MINUTE: value for ts, value in found}
+    return [of.get(place) for place in range((until - floor(since)) // MINUTE + 1)]

@@ -99,7 +99,7 @@ def test_on_an_incident_it_says_what_the_page_says_of_it(lake, tmp_path):
     for said in (
         "What now Note the ranges, and tell the owners of these topics.",
         "what 1 partition lost offsets; topic clicks",
-        "offline under min ISR under-replicated at most 69 at once in a minute",
+        "offline, at most 1 under min ISR, at most 69 under-replicated, at most 69 at once, in each minute",
         "clicks-0 OK 4973..5152 proven",
         "oncall: firing, accepted",
     ):
