@@ -226,7 +226,7 @@ SILVER = (
     Kind("topic", hw_regressions.TABLE, _of("regressions"), "topic",
          lambda row: f"topic {row['topic']} was created anew", lambda _: "info", "class = 'topic_recreated'"),
 )  # fmt: skip
-"""Kinds of lines that silver has rows for; the page shows these alone."""
+"""Kinds of lines that silver has rows for; of a partition the page shows these and LEADERLESS alone."""
 
 # A controller that restarts repeats old states with new times: the earliest time of one counts. A watcher repeats what
 # it sees each round, without an epoch: the first of the same word in a row counts, and what it found as it began is no
@@ -286,6 +286,14 @@ WITH told AS (
 )
 SELECT * FROM changes WHERE before IS NOT NULL AND {rest}
 """
+# Several sources tell the same election, at other times: the earliest of each epoch counts.
+_LEADERLESS = """
+WITH told AS (
+  SELECT cluster, topic, partition, min(ts) AS ts FROM t WHERE {place} AND event_type = 'election' AND leader_id < 0
+  GROUP BY cluster, topic, partition, leader_epoch, CASE WHEN leader_epoch IS NULL THEN ts END
+)
+SELECT * FROM told WHERE {rest}
+"""
 _EVENTS = View(replication_events.TABLE, "ts", "")
 
 
@@ -310,6 +318,11 @@ def _deletions(wanted: Filter) -> str:
 def _creations(wanted: Filter) -> str:
     creations = _ever(_CREATIONS, wanted, watcher=WATCHER, first_round=FIRST_ROUND)
     return f"{creations} AND {Filter(topic=wanted.topic).where(_EVENTS)}"
+
+
+def _leaderless(wanted: Filter) -> str:
+    place = replace(wanted, since=None, until=None)
+    return _LEADERLESS.format(place=place.where(_EVENTS), rest=wanted.where(_EVENTS))
 
 
 def _reassignments(wanted: Filter) -> str:
@@ -344,9 +357,13 @@ _TOLD = (
 )
 """What `config` events tell: its name and value in SQL, and which events have it."""
 
+LEADERLESS = Kind(
+    "term", replication_events.TABLE, _leaderless, "'nobody'", lambda _: "nobody leads", lambda _: "critical"
+)
 EVENTS = (
     Kind("broker", replication_events.TABLE, lambda wanted: _ever(_STATES, wanted), "replica_id, detail", _broker,
          _broker_weight, wide=True, place=_NOWHERE, about=_FOLLOWS),
+    LEADERLESS,
     *(Kind("config", replication_events.TABLE, _settings(*told), "name, topic, replica_id, before, value", _setting,
            lambda _: "info", place=_NOWHERE, about=_FOLLOWS) for told in _TOLD),
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "replica_id",

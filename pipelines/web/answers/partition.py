@@ -11,7 +11,7 @@ from pipelines.charts.partition import partition_chart
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Row, text
-from pipelines.timeline.happenings import SILVER, Timeline, timeline
+from pipelines.timeline.happenings import LEADERLESS, SILVER, Timeline, timeline
 from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import Point
 from pipelines.timeline.partition import PartitionPast, partition_past
@@ -165,7 +165,8 @@ def past_of(reader: Reader, asked: Asked, row: Row) -> PartitionPast | None:
 
 
 def _timeline(reader: Reader, asked: Asked) -> Timeline:
-    return reader.answer(("timeline", asked), lambda lake: timeline(lake, period(reader, asked), LINES, SILVER))
+    kinds = (*SILVER, LEADERLESS)
+    return reader.answer(("timeline", asked), lambda lake: timeline(lake, period(reader, asked), LINES, kinds))
 
 
 def _place(reader: Reader, asked: Asked) -> tuple[str, str, int]:

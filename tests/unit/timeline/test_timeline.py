@@ -262,3 +262,19 @@ def test_a_topic_is_created_as_it_first_begins_and_not_as_a_watcher_finds_it(lak
         (7, "topic", "topic printed was created"),
     ]
     assert told(lake, Filter("prod", "printed")) == told(lake)[1:]
+
+
+def test_a_partition_that_nobody_leads_has_a_line_once_whoever_told_it(lake):
+    gone = {"event_type": "election", "leader_id": -1, "leader_epoch": 5}
+    told = [fetch(s, None, None, broker_id=b, **gone) for s, b in ((10, 100), (12, 101), (40, 100))]
+    back = fetch(20, None, None, event_type="election", leader_id=2, leader_epoch=6)
+    again = fetch(50, None, None, event_type="election", leader_id=-1, leader_epoch=7)
+    write(lake, "replication_events", *told, back, again)
+    for wanted in (ORDERS, ALL):
+        lines = [line for line in timeline(Lake(lake), wanted, 9).lines if line.kind == "term"]
+        assert [(line.ts, line.summary, line.weight) for line in lines] == [
+            (at(10), "nobody leads: orders-0", "critical"),
+            (at(50), "nobody leads: orders-0", "critical"),
+        ]
+    other = timeline(Lake(lake), Filter("prod", "clicks", 0), 9).lines
+    assert [line for line in other if line.kind == "term"] == []
