@@ -203,3 +203,56 @@ def test_whom_an_incident_affects_is_not_known_while_nothing_is_judged(look):
     page = words_of(look("cut_off", "incident"))
     assert "what not known" in re.sub(r"what(?=not)", "what ", page)
     assert "topicsnone" not in page
+
+
+def test_what_was_lost_is_seen_where_partitions_are_searched_for(look):
+    answer = look("lost", "/api/v1/partitions?cluster=prod").json()
+    assert [(one["topic"], one["partition"], one["lost"]) for one in answer["partitions"][:2]] == [
+        ("clicks", 0, 180),
+        ("audit", 0, 0),
+    ]
+    page = words_of(look("lost", "partitions"))
+    assert page.count("LOST 180 offsets") == 2, "beside the topic, and beside the partition"
+
+
+def test_all_partitions_of_a_broker_that_is_unknown_are_not_known(look):
+    page = words_of(look("cut_off", "broker"))
+    assert "Its partitions that are not well, or not known: 70" in page
+    assert "all partitions, the worst first" in page
+
+
+@pytest.mark.parametrize(("kind", "word"), [("cut_off", "UNKNOWN"), ("gone", "OFFLINE")])
+def test_the_state_of_a_partition_is_said_once_in_its_line(kind, word, look):
+    page = look(kind, "broker").text.partition('id="concerned"')[2]
+    line = re.search("<li>.*?</li>", page, re.S)[0]
+    assert line.count(word) == 1
+
+
+def test_counts_of_brokers_that_are_unknown_are_called_those_last_known(look):
+    said = "the counts are those last known"
+    assert said in words_of(look("cut_off", "brokers"))
+    assert said not in words_of(look("gone", "brokers"))
+    assert "does not answer since 11:56:00" in words_of(look("gone", "brokers"))
+
+
+def test_a_loss_of_a_topic_leads_to_its_partition(look):
+    losses = look("lost", "topic").text.partition('id="losses"')[2]
+    assert re.search(r'<li><a href="/partition\?[^"]*partition=0[^"]*"[^>]*>clicks-0</a>: offsets 4973..5152', losses)
+
+
+def test_a_topic_says_since_when_it_is_unknown_and_links_to_no_list_that_it_has(look):
+    page = words_of(look("cut_off", "topic"))
+    assert "clicks UNKNOWN since 11:56:00" in page
+    assert "all 48 partitions" not in page
+    assert "all 48 partitions" in words_of(look("healthy", "topic"))
+
+
+def test_quality_does_not_say_that_nothing_is_missing_beside_a_silent_source(look):
+    assert "None is recorded in this time, beside the source that is silent now." in words_of(look("gone", "quality"))
+    assert "beside the 3 sources that are silent now" in words_of(look("cut_off", "quality"))
+    assert "None is recorded in this time." in words_of(look("healthy", "quality"))
+
+
+@pytest.mark.parametrize(("kind", "view"), [("gone", "overview"), ("gone", "incident"), ("lost", "partition")])
+def test_what_happened_says_when_a_partition_had_no_leader_any_more(kind, view, look):
+    assert f"nobody leads: {'audit-1' if kind == 'gone' else 'clicks-0'}" in words_of(look(kind, view))

@@ -208,8 +208,9 @@ def _place(reader: Reader, asked: Asked) -> Asked:
 
 
 def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
-    """The partitions in trouble that the broker leads, or for which it is the cause."""
+    """The partitions in trouble that the broker leads or is the cause of, and all of its own that are unknown."""
     mine = f"leader_id = {asked.broker} OR array_has(string_to_array(who, ','), '{asked.broker}')"
+    mine += f" OR (unknown AND array_has(ar, {asked.broker}))"
     where = f"(rank < 5 OR unknown) AND ({mine})"
     found = standings(reader, asked, "*, count(*) OVER () AS matching", where, f"{WORST_FIRST} LIMIT {FEW}")
     over = any(judged.ended(record) for record in surveyed(reader, asked).records)

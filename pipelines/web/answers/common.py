@@ -133,7 +133,9 @@ def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
     return rows(reader, audits.TABLE, f"{found} ORDER BY severity, topic, partition LIMIT 30")
 
 
-WORST_FIRST = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END, cluster, topic, partition"
+PLACE = "cluster, topic, partition"
+RANKED = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END"
+WORST_FIRST = f"{RANKED}, {PLACE}"
 
 
 def standings(reader: Reader, asked: Asked, select: str, where: str = "true", tail: str = "") -> list[Row]:

@@ -9,7 +9,8 @@ from pipelines.lake.queries import Row, text
 from pipelines.verdict import judged, sentences
 from pipelines.web.answers.brokers import Tile, broker_rows, tile
 from pipelines.web.answers.common import (
-    WORST_FIRST,
+    PLACE,
+    RANKED,
     Sentence,
     pages,
     sentences_of,
@@ -18,7 +19,7 @@ from pipelines.web.answers.common import (
     timed,
     verdicts,
 )  # fmt: skip
-from pipelines.web.answers.topic import TopicLine, topic_lines
+from pipelines.web.answers.topic import TopicLine, lost_by, topic_lines
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 
@@ -45,11 +46,19 @@ def partitions(reader: Reader, asked: Asked) -> Partitions:
     found = f"strpos({_NAME}, {text(asked.q.lower())}) > 0" if asked.q else "true"
     cut = f"LIMIT {asked.limit} OFFSET {(asked.page - 1) * asked.limit}"
     with timed(asked, "partitions"):
-        shown = standings(reader, asked, "*", found, f"{WORST_FIRST} {cut}")
+        lost = lost_by(reader, asked, PLACE)
+        names = ", ".join(text(f"{cluster}/{topic}-{number}".lower()) for cluster, topic, number in lost)
+        first = f"{_NAME} NOT IN ({names}), " if lost else ""  # false sorts before true
+        shown = standings(reader, asked, "*", found, f"{RANKED}, {first}{PLACE} {cut}")
         matching = standings(reader, asked, "count(*) AS n", found)
     total = matching[0]["n"] if matching else 0
     over = {record.cluster for record in surveyed(reader, asked).records if judged.ended(record)}
-    named = [row | {"sentence": sentences.partition(row, ended=row["cluster"] in over)} for row in shown]
+    named = [
+        row
+        | {"sentence": sentences.partition(row, ended=row["cluster"] in over)}
+        | {"lost": lost.get((row["cluster"], row["topic"], row["partition"]), 0)}
+        for row in shown
+    ]
     others = _others(reader, asked) if asked.q and asked.page == 1 else ([], [])
     return Partitions(sentences_of(said), named, total, asked.page, pages(asked, total), *others)
 

@@ -6,16 +6,17 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Row, text
 from pipelines.timeline.happenings import KINDS, timeline
 from pipelines.timeline.line import Happening
-from pipelines.verdict import sentences
+from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
 from pipelines.web.answers import common
 from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
-from pipelines.web.answers.incidents import incident_rows, owner_names
+from pipelines.web.answers.incidents import LOOKED_AT, incident_rows, owner_names
 from pipelines.web.answers.present import Field, records_field
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
@@ -52,6 +53,16 @@ class Topics:
 
 
 @dataclass(frozen=True)
+class LossLine:
+    """A loss in a sentence, and its partition."""
+
+    cluster: str
+    topic: str
+    partition: int
+    text: str
+
+
+@dataclass(frozen=True)
 class TopicAnswer:
     """The whole view; `cells` have number and state of at most CELLS partitions, none of a topic with more.
 
@@ -68,7 +79,7 @@ class TopicAnswer:
     min_isr: Sequence[int]
     cells: Sequence[tuple[int, str]]
     unwell: Sequence[Row]
-    losses: Sequence[str]
+    losses: Sequence[LossLine]
     changed: Sequence[Happening]
     period: str
 
@@ -80,7 +91,7 @@ def topic_lines(reader: Reader, asked: Asked) -> list[TopicLine]:
     groups = defaultdict[tuple[str, str], list[Row]](list)
     for row in standings(reader, asked, f"{keys}, count(*) AS n", found, f"GROUP BY {keys}"):
         groups[row["cluster"], row["topic"]].append(row)
-    lost = _lost(reader, asked)
+    lost = lost_by(reader, asked, "cluster, topic")
     ordered = sorted(groups, key=lambda key: (min(map(_rank, groups[key])), key not in lost, key))
     return [_line(reader, key, groups[key], lost.get(key, 0)) for key in ordered]
 
@@ -100,12 +111,13 @@ def _line(reader: Reader, key: tuple[str, str], groups: Sequence[Row], lost: int
     )
 
 
-def _lost(reader: Reader, asked: Asked) -> dict[tuple[str, str], int | None]:
-    """Offsets lost within the time asked for, by topic."""
+def lost_by(reader: Reader, asked: Asked, keys: str) -> dict[tuple[Any, ...], int | None]:
+    """Offsets lost within the time asked for, by topic or partition: those of LOOKED_AT that lost the most."""
     wanted = replace(surveyed(reader, replace(asked, topic=None, partition=None)).wanted, until=asked.until_ts)
     latest = f"SELECT * FROM ({VIEWS['serious'].select(wanted)}) WHERE severity = 'critical'"
-    sql = f"SELECT cluster, topic, sum(lost_records) AS n FROM ({latest}) GROUP BY cluster, topic"
-    return {(row["cluster"], row["topic"]): row["n"] for row in rows(reader, hw_regressions.TABLE, sql)}
+    summed = f"SELECT {keys}, sum(lost_records) AS n FROM ({latest}) GROUP BY {keys} ORDER BY n DESC, {keys}"
+    found = rows(reader, hw_regressions.TABLE, f"{summed} LIMIT {LOOKED_AT}")
+    return {tuple(row[name] for name in keys.split(", ")): row["n"] for row in found}
 
 
 def topics(reader: Reader, asked: Asked) -> Topics:
@@ -141,13 +153,18 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
         changed = reader.answer(("changed", asked), lambda lake: timeline(lake, wanted, LINES, kinds, newest=True))
     told = incident_rows(reader, asked, f"array_has(topics, {text(line.topic)})")
     said, record = verdicts(reader, asked), surveyed(reader, asked).records[0]
+    begun = [row["first_ts"] for row in told if row["state"] != "ended" and line.unwell]
+    begun += [record.cut_off] if record.cut_off and line.state == State.UNKNOWN.value else []
     return TopicAnswer(
         sentences_of(said), line.cluster, line, records_field(record, said[0]),
-        min((row["first_ts"] for row in told if row["state"] != "ended" and line.unwell), default=None),
+        min(begun, default=None),
         next((row["groups"] for row in told if row["groups"] is not None), None),
         _several(shapes, "replicas"), _several(shapes, "min_isr"),
         [(row["partition"], row["state"]) for row in cells], unwell,
-        [sentences.regression(row) for row in rows(reader, hw_regressions.TABLE, lost)],
+        [
+            LossLine(row["cluster"], row["topic"], row["partition"], sentences.regression(row).split(": ", 1)[1])
+            for row in rows(reader, hw_regressions.TABLE, lost)
+        ],
         [one for one in changed.lines[::-1] if one.kind in CHANGES], common.period_words(reader, asked),
     )  # fmt: skip
 
