@@ -18,6 +18,7 @@ from pipelines.notify.look import Round
 from pipelines.notify.runbooks import runbook
 from pipelines.printable import printable
 from pipelines.verdict import words
+from pipelines.verdict.last_copies import BEFORE_START
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def page(alert: AlertState, links: Links, told: AlertState) -> str:
 def _copies(alerts: Iterable[AlertState], seen: Round) -> list[str]:
     """The lines on brokers whose start would cut away what is lost, if a loss fires."""
     clusters = {one.labels.get("cluster", "") for one in alerts if one.firing and one.rule in ("loss", "unproven_loss")}
-    return [f"Before any start: {text}" for cluster in sorted(clusters) for text in seen.copies.get(cluster, ())]
+    return [f"{BEFORE_START}{text}" for cluster in sorted(clusters) for text in seen.copies.get(cluster, ())]
 
 
 def _lines(state: AlertState, links: Links, seen: Round) -> Iterator[str]:

@@ -18,6 +18,8 @@ from schemas import hw_regressions
 _AWAY = {"fenced": "is down", "down": "is down", "no_answer": "does not answer", "unregistered": "is unregistered"}
 """States of a broker that replicates nothing, in words."""
 _STORED_BY = "stored by broker "
+BEFORE_START = "Before any start: "
+"""What a message says before that."""
 AT_ONCE = timedelta(seconds=60)
 """A broker that went away before the election, or at most so long after it, has not been back since."""
 
@@ -47,7 +49,7 @@ class LastCopy:
         for named in range(words.NAMED, -1, -1):
             lost = words.listed(ranges, named) if named else words.count(len(ranges), "lost range")
             said = f"{who} and {has} {lost}: copy its log directory before you start it"
-            if len(said) <= words.SENTENCE:
+            if len(BEFORE_START) + len(said) <= words.SENTENCE:
                 break
         return f"{said}; or run `{run}`"
 
