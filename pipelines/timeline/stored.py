@@ -13,6 +13,7 @@ from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, Row, View, instant, query, text
 from pipelines.lake.records import record
+from pipelines.lake.table import has_declared
 from pipelines.streaming.checkpoint.offsets import FOLDER
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.timeline.line import Happening
@@ -59,7 +60,8 @@ def unwritten(lake: Lake, sources: Collection[Table], before: Written) -> tuple[
 
 
 def _first_rows(lake: Lake, table: Table, change: Change) -> Iterator[Row]:
-    for batch in rows_of(lake, table, change, has_declared=False).to_batches(columns=["cluster", "ts"]):
+    declared = has_declared(lake.open(table), table.arrow())
+    for batch in rows_of(lake, table, change, has_declared=declared).to_batches(columns=["cluster", "ts"]):
         least = pa.table(batch).group_by("cluster").aggregate([("ts", "min")])
         yield from least.rename_columns(["cluster", "ts"]).to_pylist()
 

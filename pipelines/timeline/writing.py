@@ -30,10 +30,10 @@ def write_timeline(lake: Lake) -> None:
 
     One commit, then the record: killed in between, the next call does the same again.
     """
-    query, before = reconstruction(lake).query, last_write(lake) or Written()
-    versions, begins = unwritten(lake, SOURCES, before)
+    query, before, present = reconstruction(lake).query, last_write(lake) or Written(), lake.at_once()
+    versions, begins = unwritten(present, SOURCES, before)
     if any(ts < NEVER for ts in begins.values()):
-        found = (line for kind in KINDS for line in event_lines(lake, kind, Filter(since=begins), ALL)[0])
+        found = (line for kind in KINDS for line in event_lines(present, kind, Filter(since=begins), ALL)[0])
         rows = [
             asdict(line) | {"until": line.until or line.ts, "severity": line.weight, "topic": line.topic,
                             "summary": line.summary}
