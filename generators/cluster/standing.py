@@ -38,7 +38,7 @@ class Standing:
     stopped: frozenset[int]
     replicas: Replicas
     leader_leo: I64
-    """By row of the metadata: the leader's LEO in the first round, UNKNOWN where it did not say."""
+    """The leader's LEO in the first round, by row of the metadata; UNKNOWN if the leader did not tell it."""
     reached: Mask
     """By slot: whether the replica has been seen at that LEO or above."""
     answered: Mask
@@ -54,7 +54,10 @@ class Standing:
 
 
 def ask_standing(options: WatchOptions, choose: Choose) -> Standing:
-    """Ask once, up to CATCHES_UP_WITHIN_S. Raises NotAnswering where no broker answers, and what `choose` raises."""
+    """Ask all brokers, and followers again for up to CATCHES_UP_WITHIN_S.
+
+    Raises NotAnswering if no broker answers, and whatever `choose` raises.
+    """
     silence_library(options.debug)
     links = ClusterLinks(options.security, TopicFilter(internal=True), options.timeout_s)
     try:

@@ -47,7 +47,7 @@ class Schedule:
         return self._begin + (self._tick + 1) * self.interval_s
 
     def ticks(self) -> Iterator[int]:
-        """At each tick how many were skipped before it, until it is to stop."""
+        """Yield at each tick the number of ticks skipped before it, until the watcher is to stop."""
         while not self._stop.is_set():
             skipped = max(0, int((self._steady() - self.next_at) // self.interval_s))
             self._tick += skipped

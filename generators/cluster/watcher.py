@@ -32,7 +32,7 @@ SETTINGS_EVERY_S = 300.0
 METADATA_WAITED_S = 2.0
 """How long a round waits for the metadata before it asks by the metadata of the round before."""
 REASSIGNED_S = 1.0
-"""How long a round waits for what is being reassigned where replicas are new: else those would count as missing."""
+"""The wait of a round with new replicas for the list of reassignments: without it they would count as missing."""
 TOGETHER_S = 0.3
 """What others are given to answer with those that have."""
 STILL_ROUNDS = 3

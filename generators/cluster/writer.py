@@ -18,11 +18,11 @@ RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
 
 
 class BronzeWriter:
-    """Numbers the rows of one watcher and commits them, whatever waits in one commit.
+    """Numbers the rows of one watcher and commits all waiting rows at once.
 
-    Each run of a watcher is a new `source_epoch` of its sources: what happened between two runs nobody saw. The number
-    of the run, and that of the commit, by which a commit whose answer was lost is known, lie in the lake's
-    transaction log.
+    Each run of a watcher is a new `source_epoch` of its sources, as nobody saw what happened between two runs. The
+    lake's transaction log has the numbers of the run and of its last commit; the latter shows whether a commit whose
+    answer was lost has been written.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class BronzeWriter:
             self.failure = error
 
     def _commit(self, tables: list[pa.Table]) -> bool:
-        """One commit, tried until it is there; False where it was given up."""
+        """Commit the rows, again until they are written; False if the time that `close` allows ran out."""
         events, size = self._numbered(tables), sum(table.nbytes for table in tables)
         self._version += 1
         versions, pause, failed = {self._app: self._version, self._epochs: self.epoch}, RETRY_S, False

@@ -60,7 +60,7 @@ def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[
 
 
 def _awaited_us(row: Mapping[str, Any], two_rounds_s: int) -> int:
-    """For how long a loss that is not excluded waits for a restart's answer: until two rounds running have none."""
+    """The wait of a loss not excluded for a restarted broker's answer: until two rounds in a row lack it, else 0."""
     missing = [one for one in _missing(row) if one != UPPER_BOUND]
     awaits = bool(missing) and all(one.startswith(_ANSWERS) for one in missing)
     return round(TWICE * two_rounds_s * SECOND) if awaits else 0

@@ -145,10 +145,10 @@ WITH terms AS (
 )"""
 
 
-# A committed ISR without a replica that was assigned then, by its changes, in the order of their epochs, as leaders'
-# clocks differ; those that a watcher polled have none, and go by its clock. Where it never changed, by starts of terms
-# and as it stands. A replica that a reassignment adds counts once it was in the ISR: until then the assignment before
-# it does. Of what is offline or under min ISR now those rules speak, unless it was told.
+# A committed ISR that lacks a replica assigned at that time. Changes of an ISR are ordered by partition epoch, as the
+# clocks of leaders differ; polled changes have no epoch and are ordered by the watcher's clock. An ISR that never
+# changed is taken from starts of terms and from its present state. A replica added by a reassignment counts once it has
+# been in the ISR. Partitions offline or under min ISR now are left to those rules, unless they were told before.
 _LESS = f"""
 WITH changes AS (
   SELECT *, {_WHO} AS who FROM isr AS p

@@ -285,7 +285,7 @@ def _levels(
 
 
 def _assigned(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
-    """By cluster the brokers that have replicas, or are in an ISR."""
+    """The brokers of each cluster that have replicas, or are in an ISR."""
     found = defaultdict[str, set[int]](set)
     rows = " UNION ALL ".join(
         f"SELECT cluster, unnest({name}) AS broker FROM t WHERE {_now(wanted)}" for name in ("ar", "isr")
@@ -312,9 +312,9 @@ def _former(lake: Lake, wanted: Filter) -> Mapping[str, set[int]]:
 
 
 def _stretches(lake: Lake, wanted: Filter) -> Mapping[str, list[Row]]:
-    """By cluster the stretches in which each source would have told of starts of terms, as it says itself.
+    """The stretches of each cluster in which a source says that it would have told of starts of terms.
 
-    The last one of a source is there however old it is: its broker may be down since.
+    A source's last stretch is included however old it is: the broker may have been down since.
     """
     found: dict[str, list[Row]] = defaultdict(list)
     keys, places = "cluster, broker_id, source_id, source_epoch, from_ts", Filter(wanted.cluster)

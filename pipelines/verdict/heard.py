@@ -48,7 +48,7 @@ def states_now(
 
 
 def _with_before(stored: BrokerNow | None, answers: Sequence[Answer]) -> list[Answer]:
-    """Answers of late, and before them the state in which the broker was."""
+    """The recent answers, preceded by the stored state of the broker if a watcher told that earlier."""
     first, last = answers[0]
     if stored is None or not (stored.witness or "").startswith("watcher") or (stored.since or 0) >= first:
         return list(answers)

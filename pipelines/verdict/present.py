@@ -52,7 +52,7 @@ def _controllers(record: ClusterRecord, judged: Judged) -> str:
 
 
 def gone(condition: Condition, brokers: Iterable[int], partitions: str) -> str:
-    """Who is missing, then what that does: `brokers 2, 3 gone: 12 of 40 partitions under min ISR`."""
+    """The missing brokers, then the effect: `brokers 2, 3 gone: 12 of 40 partitions under min ISR`."""
     missing = tuple(brokers)
     if not missing:
         return f"{partitions} {condition.value}; which brokers must come back is not known"

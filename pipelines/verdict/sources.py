@@ -36,7 +36,7 @@ STATES = ("cluster", "broker_id", "state", "state_ts", "since", "reason", "witne
 LEADERSHIPS = ("leader", "follower", "election", "config")
 """Events that say who leads a partition, or that its topic is deleted."""
 HEARD_S = 600
-"""For so long what watchers were told is read from bronze: a job that is further behind judges nothing."""
+"""The age up to which rows of watchers are read from bronze: a job that is further behind judges nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Reported:
     reported_to: int
     level: int | None = None
     holds_s: int | None = None
-    """For how long a claim of the present may rest on a watcher's round; None: it is not said."""
+    """The longest time that a claim of the present may rest on a watcher's round; None if the source does not say."""
     ahead: int = 0
     """By how many microseconds its time was yet to come, by the wall clock, when it was read."""
 

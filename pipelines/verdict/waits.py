@@ -86,7 +86,7 @@ def goes_on(waiting: Row, told: Collection[Row]) -> bool:
 
 
 def _told_since(waiting: Collection[Row], judged: Judged) -> str:
-    """The query for rows of these topics since `run` read the last report of a leader or of who holds a HW back."""
+    """The query for rows of these topics since the reports that `run` has read of leaders and holding replicas."""
     since: dict[str, datetime] = {}
     for row in waiting:
         cluster = row["cluster"]

@@ -1,4 +1,4 @@
-"""What brokers answer, as kafka-python decodes it, to columns."""
+"""Columns of the answers of brokers, as kafka-python decodes them."""
 
 from __future__ import annotations
 

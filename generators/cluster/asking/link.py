@@ -29,13 +29,13 @@ BACKOFF_MS, LONGEST_BACKOFF_MS = 200, 5_000
 PROBE_S = 3.0
 """How long a broker may take for an answer that says no more than that it is there."""
 REFUSED_FOR_S = 30.0
-"""How long a broker that refused our name is left alone: each attempt is a line in its log."""
+"""The pause after a broker refused the login: it logs a line for each attempt."""
 _PAUSE_S = 0.02
 _DAY_MS = 86_400_000
 
 
 def silence_library(shown: bool) -> None:
-    """What kafka-python logs is said here in one line; its own lines are for --debug."""
+    """Drop kafka-python's log lines unless `shown` (--debug); hwmark says the same in one line of its own."""
     logger = logging.getLogger("kafka")
     logger.handlers = [logging.NullHandler()] if not shown else []
     logger.propagate = shown

@@ -37,7 +37,7 @@ def kind(error: BaseException) -> str:
 
 
 def why(error: BaseException, security: Security) -> str:
-    """What went wrong, and what to do about it."""
+    """The cause of the error, with a remedy if one is known."""
     if isinstance(error, NotAnswering | NoToken):
         return str(error)
     text = " ".join(str(error).split())

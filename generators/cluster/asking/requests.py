@@ -82,7 +82,7 @@ class AnsweredInBytes(Encoded):
 
 
 class _BytesHeader:
-    """A request's header, by which kafka-python chooses how to decode the answer: not at all."""
+    """A request's header from which kafka-python takes a decoder that leaves the answer in bytes."""
 
     def __init__(self, header: Any) -> None:
         self._header, self.correlation_id = header, header.correlation_id

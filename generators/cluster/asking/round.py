@@ -22,7 +22,7 @@ TOPICS_OF_A_REQUEST = 1_000
 
 @dataclass
 class Outcome:
-    """What came of a round: an answer, in part where there is an error, too."""
+    """The result of a round; with both an answer and an error, the answer has only a part of the replicas."""
 
     answer: Answer | None = None
     error: Exception | None = None

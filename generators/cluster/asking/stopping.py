@@ -1,4 +1,4 @@
-"""What is asked of single brokers before some of them are stopped: the quorum, what they host, who may lead."""
+"""Questions to single brokers before some are stopped: the quorum, hosted partitions, eligible leaders."""
 
 from __future__ import annotations
 

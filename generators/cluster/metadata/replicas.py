@@ -34,7 +34,7 @@ class Replicas:
         return slice(int(first), int(end))
 
     def slots_of(self, broker: int, rows: I64) -> I64:
-        """The slots of these rows of `Partitions` on a broker, -1 where it has none."""
+        """The slot of the broker's replica for each of these rows of `Partitions`; -1 if the broker has no replica."""
         at = self.of_broker(broker)
         hosted = self.partition[at]
         if not len(hosted):

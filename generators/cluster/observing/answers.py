@@ -37,9 +37,9 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The replicas of one broker as it answered for them; the columns go by `slots`, in ascending order.
+    """One broker's answer about its replicas; every column has one value for each of `slots`, which ascend.
 
-    A round that broke off has the replicas that were answered until then, and is not `complete`.
+    The answer of a round that broke off has the replicas read until then, and is not `complete`.
     """
 
     broker: int

@@ -219,7 +219,7 @@ class Observer:
         return source.table("isr", len(at), columns)
 
     def _where(self, answer: Answer) -> tuple[Answer, I64]:
-        """The answer, and its slots as they are now: the cluster may have changed while it was under way."""
+        """The answer without replicas that have gone since the question, and its slots in the present metadata."""
         if answer.replicas is self.replicas:
             return answer, answer.slots
         assert self.partitions is not None

@@ -21,7 +21,7 @@ SCHEMA = replication_events.ARROW
 
 @dataclass(frozen=True)
 class Source:
-    """Who writes the rows of one broker: source `watch/<watcher>/broker-<id>`."""
+    """The source of one broker's rows, `watch/<watcher>/broker-<id>`."""
 
     cluster: str
     watcher: str
@@ -46,7 +46,7 @@ class Source:
         return pa.table([arrays[f.name] for f in fields], schema=pa.schema(fields))
 
     def broker_wide(self, event_type: str, ts_us: int, **columns: Any) -> pa.Table:
-        """One row of the whole source."""
+        """One row about the source as a whole, not about a partition."""
         return self.table(event_type, 1, {"ts": times([ts_us]), "partition": -1, **columns})
 
 

@@ -1,4 +1,4 @@
-"""Settings of brokers and topics to `config` rows: what is known for the first time, or has changed."""
+"""`config` rows for settings of brokers and topics that are new or have changed."""
 
 from __future__ import annotations
 

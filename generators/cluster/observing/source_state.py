@@ -9,7 +9,9 @@ from itertools import pairwise
 from generators.cluster.observing.rows import Source
 
 LEAST_HOLDS_S, MOST_HOLDS_S = 10, 60
-"""Readers of a lake look every 5 s; no claim of the present is older than a minute, or two intervals."""
+"""The limits of `holds_s`: readers of a lake look every 5 s, and a claim of the present is never older than a minute.
+
+Intervals above 30 s raise the upper limit to two intervals."""
 
 
 @dataclass

@@ -1,6 +1,6 @@
 """The state of a broker: from what it answers a watcher, what others list, and what controllers and brokers log.
 
-Pure: a function of rows and of the time as of which the state is asked for. Times are microseconds.
+Pure functions of rows. Times are microseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LOGGED = {
 }
 
 Quorum = tuple[str | None, int | None]
-"""What a watcher was told last of the controllers, and since when (microseconds) it was told the same."""
+"""The last thing a watcher was told of the controllers, and since when (microseconds) it was told the same."""
 CONTROLLERS = -1
 """In place of a broker: what a watcher was told of the controllers."""
 Answer = tuple[int, str]
@@ -164,7 +164,7 @@ def _of_log(log: Logged | None) -> BrokerNow:
 
 
 def _both(seen: BrokerNow, log: BrokerNow) -> BrokerNow:
-    """A broker that its controller has fenced may go on answering; whom neither hears is down."""
+    """The state by watcher and log: a fenced broker may still answer; one that is fenced and silent is down."""
     if log.state not in ("fenced", "stopping", "unregistered"):
         return seen
     if seen.state in ("answers", "not_in_metadata"):
