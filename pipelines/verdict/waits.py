@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row, instant, select_rows, text
+from pipelines.streaming.reconstruction import reconstruction
 from pipelines.verdict.records import Source
 from schemas import brokers, partition_health, replication_events
 from schemas.levels import POLLED
@@ -44,7 +45,7 @@ def longer_waits(lake: Lake, sources: Mapping[str, Iterable[Source]]) -> tuple[L
     said of a partition of which the later rounds tell more than that records were appended.
     """
     waiting = select_rows(lake, partition_health.TABLE, _WAITING)
-    if not waiting or len(waiting) > LOOKED_AT:
+    if not waiting or len(waiting) > LOOKED_AT or _is_later_than_brokers(lake):
         return ()
     judged = {
         (r["cluster"], r["broker_id"]): r["last_reported_ts"] for r in select_rows(lake, brokers.TABLE, _JUDGED_TO)
@@ -67,6 +68,15 @@ def longer_waits(lake: Lake, sources: Mapping[str, Iterable[Source]]) -> tuple[L
             longer_ms = later[row["cluster"], row["leader_id"]] // timedelta(milliseconds=1)
             found[row["cluster"], row["topic"], longer_ms].append(row["partition"])
     return tuple(LongerWait(cluster, topic, tuple(found[cluster, topic, ms]), ms) for cluster, topic, ms in found)
+
+
+def _is_later_than_brokers(lake: Lake) -> bool:
+    """Whether the partitions are of a later batch of `run` than the brokers, which it commits one after the other."""
+    query = reconstruction(lake).query
+    if query is None or not lake.has_table(brokers.TABLE):
+        return False
+    batches = [lake.open(table).transaction_version(query) or 0 for table in (partition_health.TABLE, brokers.TABLE)]
+    return batches[0] > batches[1]
 
 
 def goes_on(waiting: Row, told: Collection[Row]) -> bool:

@@ -1,6 +1,9 @@
 """Records that still wait at a watcher's newest round, which `run` has not read: held back once they wait 10 s."""
 
+from types import SimpleNamespace
+
 import pytest
+from deltalake import DeltaTable
 
 from pipelines.verdict import waits
 from pipelines.verdict.waits import goes_on
@@ -72,3 +75,16 @@ def test_a_wait_that_is_still_shorter_is_none(tmp_path):
 def test_of_more_partitions_than_are_looked_at_what_run_has_read_counts(tmp_path, monkeypatch):
     monkeypatch.setattr(waits, "LOOKED_AT", 0)
     assert held_back(tmp_path) == []
+
+
+@pytest.mark.parametrize(("partitions", "brokers", "told"), [(7, 7, 1), (6, 7, 1), (8, 7, 0)])
+def test_partitions_of_a_later_batch_than_the_brokers_wait_as_they_say(
+    tmp_path, monkeypatch, partitions, brokers, told
+):
+    """`run` commits one table after the other: their ages would be added that are of the batch before."""
+    batches = {"gold/partition_health": partitions, "gold/brokers": brokers}
+    monkeypatch.setattr(waits, "reconstruction", lambda lake: SimpleNamespace(query="q"))
+    monkeypatch.setattr(
+        DeltaTable, "transaction_version", lambda self, query: batches["/".join(self.table_uri.split("/")[-3:-1])]
+    )
+    assert len(held_back(tmp_path)) == told
