@@ -264,8 +264,11 @@ class Watcher:
         """A round that a broker did not answer in full; `answers`: though it is there."""
         reason = why(error, self.options.security)
         if not answers:
-            if self._listings.forget(broker) and kind(error) in (TIMED_OUT, CLOSED):
-                self._again.add(broker)
+            if self._listings.forget(broker):
+                if self.controllers is not None:  # without a majority of them metadata goes on to list who is down
+                    self.controllers.hasten()
+                if kind(error) in (TIMED_OUT, CLOSED):
+                    self._again.add(broker)
             self._hear()
             listed = self._listings.hold(broker)
             detail = self._with_registration(f"{NO_ANSWER}: {kind(error)}", broker, listed=listed)

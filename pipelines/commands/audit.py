@@ -107,8 +107,10 @@ def audit(
         echo(
             f"{log.name}: {way.words(offset or 0) if way else f'offset {offset}: not there, the log ends at {log.end}'}"
         )
-    if status:
-        raise typer.Exit(status)
+    if status == AUDIT_DAMAGE:
+        raise typer.Exit(AUDIT_DAMAGE)
+    if status == AUDIT_NOT_KNOWN:
+        raise typer.Exit(AUDIT_NOT_KNOWN)
 
 
 def _lake(lake: str, cluster: str | None, config: Path | None) -> LakeTables:

@@ -19,13 +19,10 @@ LOOKED_AT = 2_000
 """If records of more partitions wait, all are judged as `run` left them, which is some seconds later."""
 _JUDGED_TO = "SELECT cluster, broker_id, last_reported_ts FROM t WHERE last_reported_ts IS NOT NULL"
 _WAITING = f"""
-SELECT cluster, topic, partition, leader_id, leader_epoch, hw, holding_replicas FROM t
+SELECT cluster, topic, partition, leader_id, leader_epoch, hw, holding_replicas, last_event_ts FROM t
 WHERE level = {POLLED} AND stalled_ms > 0 AND stalled_ms <= {STALLED_MS} AND cardinality(holding_replicas) > 0
 LIMIT {LOOKED_AT + 1}
 """
-
-Judged = Mapping[tuple[str, int], datetime]
-"""By cluster and broker the time of its last report that `run` has read."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +55,12 @@ def longer_waits(lake: Lake, sources: Mapping[str, Iterable[Source]]) -> tuple[L
     }
     waiting = [row for row in waiting if later.get((row["cluster"], row["leader_id"]), timedelta()) > timedelta()]
     told: dict[tuple[str, str, int], list[Row]] = defaultdict(list)
-    for row in select_rows(lake, replication_events.TABLE, _told_since(waiting, judged)) if waiting else ():
-        before = judged.get((row["cluster"], row["broker_id"]))
-        if before is None or row["ts"] > before:
-            told[row["cluster"], row["topic"], row["partition"]].append(row)
+    for row in select_rows(lake, replication_events.TABLE, _told_since(waiting)) if waiting else ():
+        told[row["cluster"], row["topic"], row["partition"]].append(row)
     found: dict[tuple[str, str, int], list[int]] = defaultdict(list)
     for row in waiting:
-        if goes_on(row, told[row["cluster"], row["topic"], row["partition"]]):
+        since = told[row["cluster"], row["topic"], row["partition"]]
+        if goes_on(row, [one for one in since if one["ts"] > row["last_event_ts"]]):
             longer_ms = later[row["cluster"], row["leader_id"]] // timedelta(milliseconds=1)
             found[row["cluster"], row["topic"], longer_ms].append(row["partition"])
     return tuple(LongerWait(cluster, topic, tuple(found[cluster, topic, ms]), ms) for cluster, topic, ms in found)
@@ -86,24 +82,25 @@ def goes_on(waiting: Row, told: Collection[Row]) -> bool:
     held it back may have fetched it if its LEO changed to one above that HW. A leader's or an ISR's row ends it.
     """
     for row in told:
-        if row["event_type"] != "sample" or row["leader_epoch"] != waiting["leader_epoch"]:
+        leads = row["broker_id"] == waiting["leader_id"]
+        same_term = row["leader_epoch"] == waiting["leader_epoch"] or (row["leader_epoch"] is None and not leads)
+        if row["event_type"] != "sample" or not same_term:  # samples of followers have no epoch
             return False
-        if row["broker_id"] == waiting["leader_id"] and row["hw"] != waiting["hw"]:
+        if leads and row["hw"] != waiting["hw"]:
             return False
         if row["broker_id"] in waiting["holding_replicas"] and (row["leo"] is None or row["leo"] > waiting["hw"]):
             return False
     return True
 
 
-def _told_since(waiting: Collection[Row], judged: Judged) -> str:
-    """The query for rows of these topics since the reports that `run` has read of leaders and holding replicas."""
+def _told_since(waiting: Collection[Row]) -> str:
+    """The query for rows of these topics since the last rows of a partition that `run` has applied.
+
+    What `run` has read and not applied, as it waits for other sources, is among them.
+    """
     since: dict[str, datetime] = {}
     for row in waiting:
-        cluster = row["cluster"]
-        ends = [
-            judged[cluster, one] for one in (row["leader_id"], *row["holding_replicas"]) if (cluster, one) in judged
-        ]
-        since[cluster] = min(*ends, since.get(cluster, ends[0]))
+        since[row["cluster"]] = min(row["last_event_ts"], since.get(row["cluster"], row["last_event_ts"]))
     topics = ", ".join(sorted({text(row["topic"]) for row in waiting}))
     times = " OR ".join(f"(cluster = {text(cluster)} AND ts > {instant(ts)})" for cluster, ts in since.items())
     columns = "cluster, topic, partition, event_type, broker_id, leader_epoch, hw, leo, ts"

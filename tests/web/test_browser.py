@@ -330,7 +330,7 @@ def test_a_pointer_on_the_chart_of_an_incident_tells_its_values(browser, tmp_pat
         page, seen = opened(browser, url + staged_lakes.VIEWS["incident"])
         box = page.locator(".steps").bounding_box()
         page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20)
-        said = "in the minute from 12:00, at most: offline 1 (60 s), under min ISR 0, under-replicated 69 (60 s)"
+        said = "in the minute from 12:00, at most: under-replicated 69 (60 s), under min ISR 0, offline 1 (60 s)"
         assert page.inner_text("#pointed") == said
         assert seen.said == []
         page.context.close()

@@ -17,7 +17,8 @@ WAITING = SOUND | {
 }  # fmt: skip
 """As of the last report of broker 1 that `run` has read, at 100 s; the watcher's last is of 105 s."""
 LEADER = {"event_type": "sample", "broker_id": 1, "leader_id": 1, "leader_epoch": 4, "hw": 100, "leo": 170}
-HOLDER = LEADER | {"broker_id": 2, "hw": None, "leo": 100}
+READ_TO = at(100)
+HOLDER = LEADER | {"broker_id": 2, "hw": None, "leo": 100, "leader_epoch": None}
 
 
 @pytest.mark.parametrize(
@@ -31,8 +32,19 @@ HOLDER = LEADER | {"broker_id": 2, "hw": None, "leo": 100}
         ([HOLDER | {"leo": 101}], False),
         ([HOLDER | {"broker_id": 3, "leo": 170}], True),
         ([LEADER | {"event_type": "isr"}], False),
+        ([LEADER | {"leader_epoch": None}], False),
     ],
-    ids=["nothing", "grows", "moved", "no HW", "another epoch", "holder goes on", "another goes on", "another ISR"],
+    ids=[
+        "nothing",
+        "grows",
+        "moved",
+        "no HW",
+        "another epoch",
+        "holder goes on",
+        "another goes on",
+        "another ISR",
+        "no epoch",
+    ],
 )
 def test_a_record_waits_until_a_later_row_says_more_than_that_others_came(told, waits):
     assert goes_on(WAITING, told) is waits
@@ -42,11 +54,11 @@ def test_a_follower_that_fetched_again_may_have_been_cleared():
     assert not goes_on(WAITING, [HOLDER | {"leo": None}])
 
 
-def held_back(tmp_path, *rows, **values):
+def held_back(tmp_path, *rows, last_reported_ts=READ_TO, **values):
     for row in rows:
         known = PLACE | row | {"ts": at(row.get("ts", 105)), "source_id": "watch/main/broker-1", "level": 1}
         put(tmp_path / "lake", replication_events, known | {"source_epoch": 0, "source_seq": 1, "seq": 1})
-    lines = said(tmp_path, {}, places=[WAITING | values], last_reported_ts=at(100))
+    lines = said(tmp_path, {}, places=[WAITING | values], last_reported_ts=last_reported_ts)
     return [line for line in lines if line.startswith("HELD BACK")]
 
 
@@ -62,6 +74,13 @@ def test_a_wait_that_the_newest_round_ends_is_none(tmp_path):
 
 def test_rows_that_run_has_read_end_no_wait(tmp_path):
     assert held_back(tmp_path, LEADER | {"hw": 90, "ts": 100})
+
+
+def test_a_row_that_run_has_read_and_not_applied_ends_a_wait(tmp_path):
+    """It waits for the earliest source, while the last report of its leader is later: a healthy broker was blamed."""
+    known = {"last_reported_ts": at(103), "stalled_ms": 9_000}
+    assert held_back(tmp_path / "none", **known)
+    assert held_back(tmp_path, LEADER | {"hw": 150, "ts": 102}, **known) == []
 
 
 def test_nobody_is_blamed_where_run_knew_of_nobody(tmp_path):
