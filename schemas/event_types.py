@@ -56,7 +56,7 @@ ANSWERS, NO_ANSWER, NOT_LISTED = "answers", "no_answer", "not listed"
 """How the detail of a watcher's `broker_state` begins: `answers`, or `no_answer: refused`; and how it ends where most
 of the brokers that answered did not list this one: `no_answer: refused, not listed`."""
 FENCED, UNREGISTERED = "fenced", "unregistered"
-"""What follows there if the controllers say so: `answers, not listed, fenced`."""
+"""The words that follow there if the controllers say so: `answers, not listed, fenced`."""
 CAUGHT_UP_MS = 2_000
 """A voter that has fetched what the leader wrote so long ago is caught up: the active controller writes twice a
 second, and a voter that has not fetched for 2 s (controller.quorum.fetch.timeout.ms) wants an election."""

@@ -78,7 +78,8 @@ def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callabl
         found.awaited = _awaited(described.partitions, asked)
         if found.awaited:
             for eligible in asking.every(ask_eligible, sorted({topic for topic, _ in found.awaited})).values():
-                found.awaited |= {place: tuple(sorted(eligible[place])) for place in eligible.keys() & found.awaited}
+                for place in eligible.keys() & found.awaited:
+                    found.awaited[place] = tuple(sorted({*found.awaited[place], *eligible[place]}))
         found.log_ends = offsets(OF_WHOEVER_IS_ASKED)
         found.stable = {place: Stable(*both) for place, both in stable().items()}
         if any(one.waits for one in found.stable.values()):

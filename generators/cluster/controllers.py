@@ -1,4 +1,4 @@
-"""How controllers stand, what they reassign and whom they fence: asked of one broker, and of another if that fails."""
+"""Questions about controllers, reassignments and fenced brokers to one broker, and to another if that fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = 2
 
 @dataclass(frozen=True)
 class Told:
-    """What a broker tells of the controllers; `registered` is None if it cannot say whom they have fenced."""
+    """A broker's answer about the controllers; `registered` is None if it cannot say whom they have fenced."""
 
     quorum: QuorumSeen = field(default_factory=lambda: QuorumSeen(error=-1))
     adding: Adding = field(default_factory=dict)

@@ -32,7 +32,7 @@ WHERE severity = $severity AND list_contains($classes, "class")
 ORDER BY cluster, ts, topic, partition
 """
 _ANSWERS = ("an answer of broker ", "whether broker ")
-"""How what is missing begins that a broker which has started again may still tell."""
+"""The beginnings of missing evidence that a broker which has started again may still tell."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -74,7 +74,7 @@ def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
 
 def _change(condition: Condition) -> tuple[Any, ...]:
     facts = condition.facts
-    return facts["class"], -2 if facts["leader_id"] is None else facts["leader_id"], _not_shown(condition)
+    return facts["class"], -2 if facts["leader_id"] is None else facts["leader_id"], _missing(facts)
 
 
 def _group(conditions: Sequence[Condition]) -> FallGroup:
@@ -86,16 +86,12 @@ def _group(conditions: Sequence[Condition]) -> FallGroup:
     return FallGroup(
         facts["class"], facts["severity"], proof, facts["leader_id"], before.pop() if len(before) == 1 else None,
         len(items(conditions)), moment(min(times)), moment(max(times)), sum(lost) if lost else None, tuple(examples),
-        _not_shown(conditions[0]),
+        _missing(conditions[0].facts),
     )  # fmt: skip
 
 
-def _not_shown(condition: Condition) -> tuple[str, ...]:
-    """What there was not to exclude a loss with."""
-    return _missing(condition.facts)
-
-
 def _missing(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the evidence that was not there to exclude a loss with."""
     if row["class"] != losses.NOT_EXCLUDED:
         return ()
     return tuple(json.loads(row["evidence"] or "{}").get("missing", ()))

@@ -25,7 +25,7 @@ LAGS = ("broker_lag", "replica_lag")
 CHANGES = "partition_changes"
 """What changed of HEALTH, which is written with it."""
 TIMELINE = "timeline"
-"""What happened, as lines that `Upkeep` has written."""
+"""The lines of what happened, which `Upkeep` writes."""
 REWRITTEN = (HEALTH, BROKERS, *MINUTES, TIMELINE)
 """Tables whose rows the job replaces again and again: their dead files and their log are kept for minutes only."""
 WHOLE = (HEALTH, BROKERS)

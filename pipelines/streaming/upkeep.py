@@ -1,4 +1,4 @@
-"""What a running job keeps up beside its batches: dead files of tables that it rewrites, and the timeline."""
+"""Upkeep by a running job beside its batches: dead files of tables that it rewrites, and the timeline."""
 
 from __future__ import annotations
 

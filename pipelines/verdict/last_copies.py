@@ -19,7 +19,7 @@ _AWAY = {"fenced": "is down", "down": "is down", "no_answer": "does not answer",
 """States of a broker that replicates nothing, in words."""
 _STORED_BY = "stored by broker "
 BEFORE_START = "Before any start: "
-"""What a message says before that."""
+"""The words of a message before such a sentence, which count in its length."""
 AT_ONCE = timedelta(seconds=60)
 """A broker that went away before the election, or at most so long after it, has not been back since."""
 

@@ -27,7 +27,7 @@ LIMIT {LOOKED_AT + 1}
 
 @dataclass(frozen=True)
 class LongerWait:
-    """By how many milliseconds longer the records of some partitions wait than `gold/partition_health` has it."""
+    """Milliseconds for which the records of some partitions wait longer than `gold/partition_health` has it."""
 
     cluster: str
     topic: str

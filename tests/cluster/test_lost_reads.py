@@ -162,9 +162,10 @@ def test_groups_of_an_offline_partition_and_its_last_stable_offset_are_asked_for
         ([3], [], "broker 3 must come back: it alone may lead it without loss"),
         ([], [1], "broker 1 must come back: it alone may lead it without loss"),
         ([], [2, 1], "one of brokers 1, 2 must come back: they may lead it without loss"),
+        ([3], [1], "one of brokers 1, 3 must come back: they may lead it without loss"),
         ([], [], "which broker may lead it without loss is not known"),
     ],
-    ids=["last of the ISR", "one eligible leader replica", "several", "none told"],
+    ids=["last of the ISR", "one eligible leader replica", "several", "both", "none told"],
 )
 def test_who_must_come_back_to_an_offline_partition_is_asked_for(offline_lake, cluster, isr, eligible, words):
     (partition,) = cluster.topics["clicks"].partitions

@@ -25,7 +25,7 @@ ENOUGH_MISSES = 2
 SILENT_STATES = ("no_answer", "not_reached", "down", "unknown")
 """The states, as watchers tell them, in which nothing is known of what a broker leads."""
 _REFUSED = "refused"
-_REGISTRATIONS = {FENCED: ", fenced by the controllers", UNREGISTERED: ", no longer registered with the controllers"}
+_REGISTRATIONS = {FENCED: ", fenced by the controllers", UNREGISTERED: ", no longer registered for this listener"}
 _LOGGED = {
     DOUBTED: "unknown",
     "started": "answers",

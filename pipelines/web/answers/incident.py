@@ -95,7 +95,7 @@ class IncidentAnswer:
         return sorted([*links, *others], key=lambda line: line.ts)
 
     @property
-    def charted(self) -> tuple[datetime, datetime]:
+    def chart_period(self) -> tuple[datetime, datetime]:
         """Beginning and end of the chart, which has whole minutes, and a day at most."""
         since = floor(self.since)
         return since, since + self.minutes * MINUTE

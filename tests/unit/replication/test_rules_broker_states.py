@@ -90,7 +90,7 @@ def test_who_answers_and_is_fenced_by_the_controllers_is_fenced():
     [
         ("", ""),
         (", fenced", ", fenced by the controllers"),
-        (", unregistered", ", no longer registered with the controllers"),
+        (", unregistered", ", no longer registered for this listener"),
     ],
 )
 def test_why_a_broker_is_down_says_what_the_controllers_say_of_it(registration, words):
