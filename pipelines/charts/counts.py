@@ -24,8 +24,9 @@ class Value:
 
 @dataclass(frozen=True)
 class Panel:
-    """Series that share an axis, and the words along it; `minutes`: a value is of the minute before its time."""
+    """Series that share an axis: what they are, and the words along it; `minutes`: each is of the minute before."""
 
+    title: str
     unit: str
     values: Sequence[Value]
     minutes: bool = False
@@ -49,7 +50,12 @@ def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any
     scale = alt.Scale(domain=names, range=list(SHADES))
     x = alt.X("ts:T", scale=alt.Scale(type="utc"), axis=alt.Axis(title=None, format=format, labelOverlap=True))
     y = alt.Y("number:Q", title=panel.unit)
-    color = alt.Color("series:N", title=None, scale=scale, legend=alt.Legend(symbolType="stroke", labelLimit=200))
+    color = alt.Color(
+        "series:N",
+        title=None,
+        scale=scale,
+        legend=alt.Legend(symbolType="stroke", labelLimit=200) if len(names) > 1 else None,
+    )
     step = "step-before" if panel.minutes else "step-after"
     chart = alt.Chart(alt.Data(values=values))
     drawn = [chart.mark_line(interpolate=step).encode(x=x, y=y, color=color)]
@@ -62,4 +68,4 @@ def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any
         together[value["ts"]]["most"] = max(together[value["ts"]]["most"], value["number"])
     drawn += pointer_layers([*together.values()], "most", names, x, place)
     drawn += [end_layer(until, x)] if until else []
-    return alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
+    return alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT, title=panel.title)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, end_layer, pointer_layers, styled, time_format
 from pipelines.timeline.offsets import HW, Point
-from pipelines.timeline.partition import LostRange, PartitionPast
+from pipelines.timeline.partition import PartitionPast
+from pipelines.verdict.words import listed
 
 HEIGHT, BAND, POINTED = 220, 18, 100
+AWAY = 10
+"""Times the usual time between two samples: what is longer is no sampling."""
 
 
 def partition_chart(past: PartitionPast, *, pointer: bool = False, until: datetime | None = None) -> Spec:
@@ -28,7 +34,8 @@ def partition_chart(past: PartitionPast, *, pointer: bool = False, until: dateti
     drawn = [*_lost(past), *_terms(past), *_brackets(past), _lines(past), *(_pointed(past) if pointer else [])]
     drawn += [end_layer(until, _x(past))] if until else []
     above = alt.layer(*drawn).properties(width=WIDTH, height=HEIGHT)
-    above = above.properties(title=f"not drawn: {', '.join(left)}") if left else above
+    said = [*_lost_words(past), *([f"not drawn: {', '.join(left)}"] if left else [])]
+    above = above.properties(title=said) if said else above
     charts = [above, *([_band(past)] if past.stretches else []), *([_states(past)] if past.states else [])]
     return styled(alt.vconcat(*charts, spacing=6).resolve_scale(x="shared", color="shared"))
 
@@ -67,14 +74,20 @@ def _lines(past: PartitionPast) -> Any:
 
 
 def _brackets(past: PartitionPast) -> list[Any]:
-    """Everything between two samples of a follower: where it was then is not known."""
+    """Everything between two samples of a follower, but while it was away: where it was then is not known."""
     import altair as alt
 
-    values, before = [], dict[str, Point]()
+    values, of = [], defaultdict[str, list[Point]](list)
     for point in past.points if past.sampled else ():
-        if one := before.get(point.series):
-            values.append({"ts": _ms(one.ts), "series": one.series, "offset": one.offset, "to": point.offset})
-        before[point.series] = point
+        of[point.series].append(point)
+    for points in of.values():
+        each = list(pairwise(points))
+        usual = median([_ms(other.ts) - _ms(one.ts) for one, other in each]) if each else 0
+        values += [
+            {"ts": _ms(one.ts), "series": one.series, "offset": one.offset, "to": other.offset}
+            for one, other in each
+            if _ms(other.ts) - _ms(one.ts) <= AWAY * usual
+        ]
     leaders = {f"broker {term.leader_id}" for term in past.terms} | {HW}
     chart = alt.Chart(alt.Data(values=[value for value in values if value["series"] not in leaders]))
     area = chart.mark_area(interpolate="step-after", fillOpacity=0.25, clip=True)
@@ -93,7 +106,7 @@ def _pointed(past: PartitionPast) -> list[Any]:
 def _points(past: PartitionPast) -> Any:
     import altair as alt
 
-    points = [*past.points, *_to_the_end(past)]
+    points = sorted([*past.points, *_to_the_end(past)], key=lambda point: point.series == HW)  # the HW lies on top
     return alt.Chart(alt.Data(values=[{"ts": _ms(p.ts), "series": p.series, "offset": p.offset} for p in points]))
 
 
@@ -115,18 +128,20 @@ def _lost(past: PartitionPast) -> list[Any]:
     if not past.lost:
         return []
     values = [
-        {"ts": _ms(one.ts), "end": _ms(past.until), "first": one.first, "last": one.last + 1, "text": _words(one)}
-        for one in past.lost
+        {"ts": _ms(one.ts), "end": _ms(past.until), "first": one.first, "last": one.last + 1} for one in past.lost
     ]
     chart = alt.Chart(alt.Data(values=values))
-    area = chart.mark_rect(color=LOST, opacity=0.2, clip=True).encode(x=_x(past), x2="end", y="first:Q", y2="last")
-    style = {"fontSize": 13, "fontWeight": "bold", "color": LOST}
-    label = chart.mark_text(align="right", baseline="top", dx=-4, dy=4, **style)
-    return [area, label.encode(x="end:T", y="last:Q", text="text:N")]
+    return [chart.mark_rect(color=LOST, opacity=0.2, clip=True).encode(x=_x(past), x2="end", y="first:Q", y2="last")]
 
 
-def _words(one: LostRange) -> str:
-    return f"{'lost' if one.sure else 'may be lost'}: {one.first}..{one.last}"
+def _lost_words(past: PartitionPast) -> list[str]:
+    """A line on those that are lost, and one on those that may be: above the chart they hide nothing of it."""
+    each = {"lost": [one for one in past.lost if one.sure], "may be lost": [one for one in past.lost if not one.sure]}
+    return [
+        f"{word} (shaded): {listed([f'{one.first}..{one.last}' for one in ranges], 3)}"
+        for word, ranges in each.items()
+        if ranges
+    ]
 
 
 def _terms(past: PartitionPast) -> list[Any]:

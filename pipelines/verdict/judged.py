@@ -208,7 +208,7 @@ def _not_judged(record: ClusterRecord, blind: str | None, now: datetime) -> Iter
 
 def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> Iterator[str]:
     if record.judged_to is None:
-        yield "judged, but nothing was reported of any partition"
+        yield "nothing has been reported of any partition yet"
     elif ended(record):
         yield f"judged up to its end at {words.clock(record.judged_to)}, at {words.levels(record.levels)}"
     else:

@@ -221,7 +221,7 @@ def test_an_open_page_follows_the_lake_and_keeps_what_the_reader_did(browser, tm
         page.get_by_text("280 offsets").first.wait_for(timeout=60_000)
         assert page.locator("#verdict[open]").count() == 1
         assert page.evaluate("document.activeElement.id") == "r1"
-        page.get_by_text("lost: 400..499").wait_for(timeout=60_000)
+        page.get_by_text("lost (shaded): 120..299, 400..499").wait_for(timeout=60_000)
         assert seen.said == []
         page.context.close()
 

@@ -40,7 +40,7 @@ def test_a_topic_has_a_cell_for_each_of_500_partitions_and_above_that_the_worst_
     answer, page = ask(f"/api/v1/{TOPIC}").json(), ask(f"/{TOPIC}")
     assert (len(answer["cells"]), len(answer["unwell"]), answer["line"]["unwell"]) == (cells, 100, 120)
     assert page.text.count('<button name="partition"') == cells
-    assert "20 more that are not well" in words_of(page)
+    assert "20 more that are not OK" in words_of(page)
 
 
 @pytest.mark.parametrize(("brokers", "tiles", "squares"), [(24, 24, 0), (25, 1, 24), (200, 1, 199), (201, 1, 0)])

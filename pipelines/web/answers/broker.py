@@ -24,7 +24,7 @@ from schemas import broker_lag, broker_minute, isr_changes, partition_hw, replic
 from schemas.declaration import Table
 from schemas.levels import POLLED
 
-FEW, LINES = 12, 60
+WORST, LINES = 100, 60
 PIECES = 96
 POINTS = 300
 """Minutes or intervals that a chart shows; more are thinned to the worst of each piece."""
@@ -73,6 +73,7 @@ class BrokerAnswer:
     more_partitions: int
     audits: Sequence[Row]
     period: str
+    alike: Sequence[common.Alike]
 
 
 def broker_list(reader: Reader, asked: Asked) -> Brokers:
@@ -111,6 +112,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
         _band(reader, asked, within, own), _planned(reader, asked, within), _left(reader, asked, within),
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
         common.audit_findings(reader, name, f"broker_id = {asked.broker}"), common.period_words(reader, asked),
+        common.alike(concerned),
     )  # fmt: skip
 
 
@@ -184,10 +186,15 @@ def chart(reader: Reader, asked: Asked) -> Spec | None:
     """Lags and counts of the broker over time; None where none are known. Raises UsageError if no broker is named."""
     asked = _place(reader, asked)
     panels = [
-        _panel(reader, asked, "lag, offsets", broker_lag.TABLE, "lag_records"),
-        _panel(reader, asked, "largest lag of what it leads", broker_minute.TABLE, "max_lag_records"),
-        _panel(reader, asked, "most under-replicated", broker_minute.TABLE, "under_replicated_max"),
-        _panel(reader, asked, "append to HW p99, ms", broker_minute.TABLE, "append_to_hw_p99_ms"),
+        _panel(reader, asked, "how far it is behind its leaders, at most", "offsets", broker_lag.TABLE, "lag_records"),
+        *(
+            _panel(reader, asked, title, unit, broker_minute.TABLE, column)
+            for title, unit, column in (
+                ("largest lag of what it leads, by minute", "offsets", "max_lag_records"),
+                ("under-replicated of what it leads, most in a minute", "partitions", "under_replicated_max"),
+                ("append to HW of what it leads, p99 of a minute", "ms", "append_to_hw_p99_ms"),
+            )
+        ),
     ]
     if not any(panel.values for panel in panels):
         return None
@@ -212,13 +219,13 @@ def _concerned(reader: Reader, asked: Asked) -> tuple[list[Row], int]:
     mine = f"leader_id = {asked.broker} OR array_has(string_to_array(who, ','), '{asked.broker}')"
     mine += f" OR (unknown AND array_has(ar, {asked.broker}))"
     where = f"(rank < 5 OR unknown) AND ({mine})"
-    found = standings(reader, asked, "*, count(*) OVER () AS matching", where, f"{WORST_FIRST} LIMIT {FEW}")
+    found = standings(reader, asked, "*, count(*) OVER () AS matching", where, f"{WORST_FIRST} LIMIT {WORST}")
     over = any(judged.ended(record) for record in surveyed(reader, asked).records)
     named = [row | {"sentence": sentences.partition(row, ended=over)} for row in found]
     return named, found[0]["matching"] if found else 0
 
 
-def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -> Panel:
+def _panel(reader: Reader, asked: Asked, title: str, unit: str, table: Table, column: str) -> Panel:
     """The largest of each piece of the time asked for.
 
     What was sampled is anything from 0 to the most of three samples: the follower went on before its leader's.
@@ -229,7 +236,7 @@ def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -
     where = f"{within} AND {column} IS NOT NULL AND broker_id = {asked.broker}"
     found = rows(reader, table, f"SELECT min({time}) AS first, max({time}) AS last FROM t WHERE {where}")
     if not found or found[0]["first"] is None:
-        return Panel(unit, ())
+        return Panel(title, unit, ())
     step = max(1, int((found[0]["last"] - found[0]["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
     each = f"SELECT {binned} AS ts, max({column}) AS most, {low} AS low FROM t WHERE {where} GROUP BY {binned}"
@@ -237,5 +244,8 @@ def _panel(reader: Reader, asked: Asked, unit: str, table: Table, column: str) -
     sql = f"SELECT ts, low, CASE WHEN low IS NULL THEN most ELSE {around} END AS most FROM ({each}) ORDER BY ts"
     lasts, name = timedelta(minutes=1) if minutes else timedelta(0), f"broker {asked.broker}"
     return Panel(
-        unit, [Value(row["ts"] + lasts, name, row["most"], row["low"]) for row in rows(reader, table, sql)], minutes
+        title,
+        unit,
+        [Value(row["ts"] + lasts, name, row["most"], row["low"]) for row in rows(reader, table, sql)],
+        minutes,
     )

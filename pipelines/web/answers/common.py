@@ -16,7 +16,7 @@ from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.disk_findings import standing_findings
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.present import STATES
-from pipelines.verdict.words import span
+from pipelines.verdict.words import brokers, listed, span
 from pipelines.web.asked import SINCE, Asked
 from pipelines.web.snapshot import Reader
 from schemas import audits, partition_health
@@ -133,6 +133,7 @@ def audit_findings(reader: Reader, cluster: str, where: str) -> list[Row]:
     return rows(reader, audits.TABLE, f"{found} ORDER BY severity, topic, partition LIMIT 30")
 
 
+RANGES = 12
 PLACE = "cluster, topic, partition"
 RANKED = "ORDER BY CASE WHEN unknown THEN 1.5 ELSE rank END"
 WORST_FIRST = f"{RANKED}, {PLACE}"
@@ -153,6 +154,47 @@ def _state(row: Row) -> str | None:
     if "condition" not in row:
         return None
     return (State.UNKNOWN if row["unknown"] else STATES.get(Condition[row["condition"]], State.OK)).value
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Partitions of one topic that are in one state for one reason (`why`); `row` is that of the first."""
+
+    state: str
+    row: Row
+    numbers: Sequence[int]
+    why: str
+
+    @property
+    def ranges(self) -> str:
+        """`0, 2, 4..47`."""
+        found: list[list[int]] = []
+        for number in self.numbers:
+            if found and number == found[-1][-1] + 1:
+                found[-1].append(number)
+            else:
+                found.append([number])
+        said = [f"{one[0]}..{one[-1]}" if len(one) > 2 else ", ".join(map(str, one)) for one in found]
+        return listed(said, RANGES)
+
+
+def alike(found: Sequence[Row]) -> list[Alike]:
+    """Rows of `standings` that say the same together, in their order."""
+    together: dict[tuple[str, ...], list[Row]] = {}
+    for row in found:
+        together.setdefault((row["cluster"], row["topic"], row["state"], _why(row)), []).append(row)
+    return [
+        Alike(state, each[0], sorted(row["partition"] for row in each), why)
+        for (_, _, state, why), each in together.items()
+    ]
+
+
+def _why(row: Row) -> str:
+    if row["unknown"]:
+        return ""
+    if row["condition"] == Condition.HELD_BACK.name:
+        return f"by {brokers(map(int, row['who'].split(',')))}" if row["who"] else ""
+    return f"without {brokers(row['osr'])} in the ISR" if row["osr"] else ""
 
 
 T = TypeVar("T")

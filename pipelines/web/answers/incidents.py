@@ -201,12 +201,17 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
         "incident", row["severity"], row["first_ts"], row["summary"], row["cluster"], state_of(rule), rule,
         until=row["last_ts"] if row["state"] == "ended" else None, alert_id=head.alert_id if head else None,
         incident_id=row["incident_id"], planned=row["state"] == "planned",
-        stands=standing(row["returns"], row["first_ts"], row["planned_until"]), cause=first.summary if first else "",
+        stands=standing(row["returns"], row["first_ts"], row["planned_until"]), cause=_cause(first) if first else "",
         affected=_extent(row, of), owners=owner_names(row["topics"], reader), groups=row["groups"],
         readers=row.get("readers") or None,
         brokers=row["brokers"], next=next_step(rule, row["brokers"]),
         command=command(head, reader.lake.root) if head else "", sentences=[one.summary for one in of if one.firing],
     )  # fmt: skip
+
+
+def _cause(one: AlertState) -> str:
+    """The sentence of an alert without its cluster and state, which stand beside it."""
+    return one.summary.removeprefix(f"{one.labels.get('cluster', '')}: ").removeprefix(f"{state_of(one.rule)}: ")
 
 
 def state_of(rule: str) -> str:
@@ -254,7 +259,7 @@ def alert_card(one: AlertState, reader: Reader) -> Card:
     cluster = one.labels.get("cluster", "")
     return Card(
         "alert", one.severity, one.first_ts, title(cluster, [one]), cluster, state_of(one.rule), one.rule,
-        until=None if one.firing else one.last_ts, alert_id=one.alert_id, cause=one.summary,
+        until=None if one.firing else one.last_ts, alert_id=one.alert_id, cause=_cause(one),
         owners=owner_names(topics, reader),
         next=next_step(one.rule), command=command(one, reader.lake.root),
     )  # fmt: skip

@@ -41,9 +41,10 @@ class Partitions:
 
 
 def partitions(reader: Reader, asked: Asked) -> Partitions:
-    """The partitions of what is asked for, sound ones included."""
+    """The partitions of what is asked for, or those with a replica on a broker; sound ones included."""
     said = verdicts(reader, asked)
     found = f"strpos({_NAME}, {text(asked.q.lower())}) > 0" if asked.q else "true"
+    found += f" AND array_has(ar, {asked.broker})" if asked.broker is not None else ""
     cut = f"LIMIT {asked.limit} OFFSET {(asked.page - 1) * asked.limit}"
     with timed(asked, "partitions"):
         lost = lost_by(reader, asked, PLACE)

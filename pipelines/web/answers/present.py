@@ -101,7 +101,7 @@ def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str,
     said = worst.text.removeprefix(f"{worst.state.value}: ")
     now = Field(worst.state.value, said, _since(record, worst.state, firing), _extent(record, worst.state))
     if worst.state is State.OK and not any(line.part == "present" for line in of_now):
-        now = Field(State.UNKNOWN.value, said)
+        now = Field(State.NOT_JUDGED.value, said)
     elif one.judged.ended and worst.state is State.OK:
         now = Field("ended", said, record.judged_to)
     lines = [sentence(line) for line in one.lines]
@@ -149,13 +149,16 @@ def records_field(record: ClusterRecord, one: Verdict) -> Field:
 
 
 def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime | None) -> list[Count]:
-    """The six counts of a cluster; None if it is not judged, the time asked for is over, or a loss has no count."""
+    """The six counts of a cluster; None if it is not judged, the time asked for is over, or a loss has no count.
+
+    Of a cluster that is not judged no partition is known.
+    """
     to = until or record.judged_to
     unjudged = one.judged.state is State.NOT_JUDGED or until is not None or not record.partitions
     gone = sum(group.lost_records or 0 for group in record.falls if group.severity == "critical")
     sure = not unjudged and records_field(record, one).state == State.OK.value
     lost = gone or (0 if sure else None)
-    unknown = sum(group.partitions for group in record.groups if group.unknown)
+    unknown = record.partitions if unjudged else sum(g.partitions for g in record.groups if g.unknown)
     lines: dict[str, last_hour.Values] = {}
     if to:
         hour = record.cluster, to - timedelta(hours=1), to
@@ -172,7 +175,7 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
 
     return [
         *(of(name, None if unjudged else known(one), unknown, line) for one, name, line in _COUNTED),
-        of("not known", None if unjudged else unknown, last=None if unjudged else unknown),
+        of("not known", unknown if record.partitions and not until else None, last=None if until else unknown),
         of("lost offsets", lost),
     ]
 

@@ -78,10 +78,13 @@ def _odd(record: ClusterRecord) -> list[str]:
 
 def _beside(record: ClusterRecord, silent: Sequence[SourceLine]) -> list[str]:
     """Evidence that is missing, with the files that would tell."""
+    by_time: dict[datetime, list[int]] = {}
+    for one in silent:
+        if one.broker_id >= 0:
+            by_time.setdefault(one.reported_to, []).append(one.broker_id)
     since = [
-        f"nothing of {brokers((one.broker_id,))} after {clock(one.reported_to)}: its log would tell"
-        for one in silent
-        if one.broker_id >= 0
+        f"nothing of {brokers(ids)} after {clock(ts)}: {'its log' if len({*ids}) == 1 else 'their logs'} would tell"
+        for ts, ids in by_time.items()
     ]
     unread = (
         [f"{brokers(record.unread_brokers)} have told nothing: lay their logs beside"] if record.unread_brokers else []

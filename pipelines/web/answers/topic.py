@@ -15,7 +15,17 @@ from pipelines.timeline.line import Happening
 from pipelines.verdict import State, sentences
 from pipelines.verdict.known import refuse_unknown
 from pipelines.web.answers import common
-from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.common import (
+    WORST_FIRST,
+    Alike,
+    Sentence,
+    rows,
+    sentences_of,
+    standings,
+    surveyed,
+    timed,
+    verdicts,
+)  # fmt: skip
 from pipelines.web.answers.incidents import LOOKED_AT, incident_rows, owner_names
 from pipelines.web.answers.present import Field, records_field
 from pipelines.web.asked import Asked
@@ -82,6 +92,7 @@ class TopicAnswer:
     losses: Sequence[LossLine]
     changed: Sequence[Happening]
     period: str
+    alike: Sequence[Alike]
 
 
 def topic_lines(reader: Reader, asked: Asked) -> list[TopicLine]:
@@ -166,6 +177,7 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
             for row in rows(reader, hw_regressions.TABLE, lost)
         ],
         [one for one in changed.lines[::-1] if one.kind in CHANGES], common.period_words(reader, asked),
+        common.alike([row | {"sentence": sentences.partition(row)} for row in unwell]),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def changed(**values):
             changed(reconstructed=False, judged_to=None, backlog=Backlog(5, at(990))),
             "prod: NOT JUDGED: nothing of it is reconstructed", id="never read",
         ),
-        pytest.param(changed(judged_to=None), "prod: judged, but nothing was reported of any", id="no present"),
+        pytest.param(changed(judged_to=None), "prod: nothing has been reported of any partition yet", id="no present"),
         pytest.param(
             changed(sources=(*FRESH.sources, Source("broker-2/x", 2, at(0)))),
             "prod: 1 source of broker 2 silent since", id="a silent source",

@@ -75,7 +75,7 @@ def test_on_an_alert_it_has_what_happened_the_evidence_and_what_to_type(lake, tm
         "start.offset120",
         "broker-2/server.log, 0, 254",
         f"hwmark show hw --lake {lake} --cluster prod --topic clicks --partition 0",
-        "lost: 120..299",
+        "lost (shaded): 120..299",
     ):
         assert said in page, said
 

@@ -120,7 +120,7 @@ def test_of_a_cluster_that_was_never_read_there_is_one_sentence():
 
 
 def test_a_cluster_of_which_no_partition_was_reported():
-    assert said(ClusterRecord("prod")) == ["judged, but nothing was reported of any partition"]
+    assert said(ClusterRecord("prod")) == ["nothing has been reported of any partition yet"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,137 @@
+"""What the pictures of the staged lakes said wrongly, twice, or at too great length."""
+
+import re
+
+from tests.unit.project.lakes import at, health, reported, sound, write
+from tests.web import staged
+from tests.web.test_five_seconds import look  # noqa: F401
+from tests.web.test_views import words_of
+
+
+def section(page, name):
+    return page.text.partition(f'id="{name}"')[2].partition("</section>")[0]
+
+
+def test_partitions_that_stand_alike_are_one_line_and_each_of_them_is_folded(look):  # noqa: F811
+    shown = section(look("gone", "topic"), "cells")
+    lines = re.findall(r"<li>(.*?)</li>", shown.partition("<details")[0], re.S)
+    assert [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in lines] == [
+        "AT RISK 0..47 48 partitions without broker 2 in the ISR"
+    ]
+    assert "<table" not in shown.partition("<details")[0]
+    assert shown.count('<th scope="row">') == 48
+
+
+def test_a_broker_names_its_partitions_by_topic_and_those_that_stand_alone_with_how_they_stand(look):  # noqa: F811
+    shown = section(look("gone", "broker"), "concerned")
+    lines = [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in re.findall("<li>(.*?)</li>", shown)]
+    assert lines == [
+        "OFFLINE audit-1 nobody leads (epoch 5), HW 5179 (1 below the log end), last ISR 2 of 2",
+        "AT RISK audit 0, 2, 3 3 partitions without broker 2 in the ISR",
+        "AT RISK clicks 0..47 48 partitions without broker 2 in the ISR",
+        "AT RISK orders 0..11 12 partitions without broker 2 in the ISR",
+        "AT RISK payments-settlem…tion-eu-central 0..5 6 partitions without broker 2 in the ISR",
+    ]
+
+
+def test_partitions_can_be_asked_for_by_broker(look):  # noqa: F811
+    answer = look("healthy", "/api/v1/partitions?cluster=prod&broker=1").json()
+    assert answer["matching"] == 69
+    page = look("healthy", "/partitions?cluster=prod&broker=1")
+    assert "69 partitions of broker 1" in words_of(page)
+    assert 'name="broker"' in section(page, "list")
+    assert "/partitions?cluster=prod&amp;broker=2" in section(look("gone", "broker"), "concerned")
+    nothing = words_of(look("healthy", "/partitions?cluster=prod&broker=9"))
+    assert "No partition is on broker 9" in nothing
+    assert "holds no events" not in nothing
+
+
+def test_a_topic_in_the_list_says_how_many_partitions_are_in_which_state(look):  # noqa: F811
+    rows = re.findall(r"<tr><th scope=.row.>.*?</tr>", look("gone", "topics").text, re.S)
+    cells = [[re.sub("<[^>]*>", "", cell) for cell in re.findall("<t[hd].*?</t[hd]>", row)] for row in rows]
+    assert cells[:2] == [["audit", "OFFLINE 1, AT RISK 3", "4", "0", ""], ["clicks", "AT RISK", "48", "0", ""]]
+    for kind in ("gone", "cut_off", "healthy"):
+        assert "not well" not in words_of(look(kind, "topics"))
+
+
+def test_up_to_when_all_was_judged_is_no_state(look):  # noqa: F811
+    for view, place in (("quality", "missing"), ("incident", "known"), ("overview", "cluster")):
+        shown = re.findall(r"<li>(.*?)</li>", section(look("gone", view), place), re.S)
+        judged = [one for one in shown if "judged up to" in one]
+        assert judged, view
+        assert not any("#ok" in one for one in judged), view
+    assert "#not-judged" in section(look("cut_off", "quality"), "missing")
+
+
+def test_counts_that_are_not_known_are_not_a_dash(look):  # noqa: F811
+    shown = section(look("cut_off", "overview"), "counts")
+    values = [one for one in re.findall(r"<dd[^>]*>([^<]*)</dd>", shown) if one]
+    assert values == ["not known", "not known", "not known", "not known", "70", "not known"]
+    assert "in the hour to" in words_of(look("cut_off", "overview"))
+    assert "–" not in shown
+
+
+def test_a_count_says_the_most_of_the_hour_where_that_is_more(look):  # noqa: F811
+    shown = section(look("healthy", "overview"), "counts")
+    assert [re.sub("<.*?>", "", one) for one in re.findall(r"<dt>(.*?)</dt>", shown)] == [
+        "offline", "under min ISR", "under-replicated", "held back at most 2 in the hour", "not known",
+        "lost offsets, 2 h 1 min",
+    ]  # fmt: skip
+
+
+def test_a_new_cluster_is_not_judged_and_says_once_why(lake, ask):
+    staged.write_fleet(lake, 25)
+    row = next(one for one in re.findall(r"<li id=.*?</li>", ask("/").text, re.S) if "new-0" in one)
+    assert re.findall(r'class="word ([a-z-]*)"', row) == ["not-judged"]
+    assert "nothing has been reported of any partition yet" in row
+
+
+def test_a_list_of_one_cluster_has_no_column_of_clusters(look):  # noqa: F811
+    for view in ("topics", "brokers"):
+        assert ">cluster</th>" not in look("gone", view).text
+        assert ">cluster</th>" in look("gone", f"/{view}").text
+
+
+def test_the_cause_of_a_card_does_not_repeat_its_cluster_and_state(look):  # noqa: F811
+    card = look("gone", "/api/v1/overview").json()["incidents"]["shown"][0]
+    assert (card["text"], card["cause"]) == (
+        "OFFLINE prod: broker 2, 1 partition of audit",
+        "broker 2 gone: 1 of 70 partitions offline",
+    )
+
+
+def test_what_happened_to_a_partition_does_not_name_it_in_every_line(look):  # noqa: F811
+    shown = section(look("lost", "partition"), "happened")
+    assert "nobody leads" in shown
+    assert "nobody leads: clicks-0" not in shown
+
+
+def test_what_one_more_failure_does_is_a_sentence(look):  # noqa: F811
+    assert "One more failure puts it under min ISR." in words_of(look("gone", "partition"))
+    assert "One more failure breaks nothing." in words_of(look("healthy", "partition"))
+
+
+def test_silent_sources_of_one_time_are_missed_in_one_line(look):  # noqa: F811
+    answer = look("cut_off", "/api/v1/quality").json()
+    assert answer["missing"] == [
+        "prod: nothing of brokers 1, 2, 3 after 2026-09-01 11:56:00 UTC: their logs would tell"
+    ]
+
+
+def test_a_partition_that_is_not_known_says_once_when_it_was_last_reported(look):  # noqa: F811
+    row = re.search(r"<tr[^>]*>\s*<th scope=.row.>.*?</tr>", look("cut_off", "partitions").text, re.S)[0]
+    assert row.count("11:56:00") == 1
+
+
+def test_a_sound_partition_is_one_line_on_a_phone(lake, ask):
+    sound(lake, health("orders", 0), health("orders", 1, isr=[1, 2], under_replicated=True))
+    write(lake, "telemetry_gaps", {"kind": "gap", "source_id": "broker-1/server.log", "ts": at(40)})
+    reported(lake, 1, 2, 3)
+    assert re.findall(r"<tr( class=.well.)?>\s*<th scope=.row.", ask("/partitions").text) == ["", ' class="well"']
+
+
+def test_each_panel_of_the_chart_of_a_broker_says_what_it_shows(look):  # noqa: F811
+    panels = look("healthy", "/charts/broker.json?cluster=prod&broker=2").json()["vconcat"]
+    assert [one["title"] for one in panels] == ["how far it is behind its leaders, at most"]
+    lines = [one for one in panels[0]["layer"] if one["mark"]["type"] == "line"]
+    assert [one["encoding"]["color"]["legend"] for one in lines] == [None], "the page says which broker it is"
