@@ -95,7 +95,7 @@ def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callabl
 
 def _awaited(seen: Partitions, asked: Collection[Place]) -> dict[Place, tuple[int, ...]]:
     """By partition without a leader its ISR, which without eligible leader replicas keeps its last member."""
-    rows = np.flatnonzero(seen.leader < 0).tolist()
+    rows = np.flatnonzero(seen.leader == -1).tolist()
     places = {row: (seen.topics.names[int(seen.topic[row])], int(seen.number[row])) for row in rows}
     first, isr = seen.isr.offsets, seen.isr.values
     return {place: tuple(isr[first[row] : first[row + 1]].tolist()) for row, place in places.items() if place in asked}

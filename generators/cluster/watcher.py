@@ -270,7 +270,8 @@ class Watcher:
                 if kind(error) in (TIMED_OUT, CLOSED):
                     self._again.add(broker)
             self._hear()
-            listed = self._listings.hold(broker)
+            seen = self.observer.partitions
+            listed = self._listings.hold(broker) or (seen is not None and broker in seen.behind_other_listeners)
             detail = self._with_registration(f"{NO_ANSWER}: {kind(error)}", broker, listed=listed)
             self.rows.setdefault(broker, []).extend(self.observer.state(broker, detail, _now()))
         self.observer.missed(broker, since_us, reason)

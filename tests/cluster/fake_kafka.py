@@ -114,6 +114,8 @@ class FakeBroker:
     up: bool = True
     listed: bool = True
     """Whether the other brokers know it to be up."""
+    other_listener: bool = False
+    """Whether it has no listener of the name that clients ask: metadata leave it out, and do not say what it leads."""
     garbage: bytes = b""
     """What it sends instead of an answer."""
     stale_isr: dict[tuple[str, int], list[int]] = field(default_factory=dict)
@@ -282,7 +284,7 @@ class _Connection(AdminAnswers):
         brokers = [
             place(version=version, node_id=b.broker_id, host=self.cluster.advertised_host, port=b.port, rack=b.rack)
             for b in self.cluster.brokers.values()
-            if b.up and (b.listed or b is self.broker)
+            if b.up and not b.other_listener and (b.listed or b is self.broker)
         ]
         brokers += [
             place(version=version, node_id=1_000 + k, host=f"nowhere-{k}.invalid", port=9, rack=None)
@@ -309,9 +311,9 @@ class _Connection(AdminAnswers):
             partitions=[
                 partition(
                     version=version,
-                    error_code=0,
+                    error_code=72 if self._leads_elsewhere(p) else 0,
                     partition_index=k,
-                    leader_id=p.leader,
+                    leader_id=-1 if self._leads_elsewhere(p) else p.leader,
                     leader_epoch=p.epoch,
                     replica_nodes=p.replicas,
                     isr_nodes=self.broker.stale_isr.get((name, k), p.isr),
@@ -320,6 +322,10 @@ class _Connection(AdminAnswers):
                 for k, p in enumerate(topic.partitions)
             ],
         )
+
+    def _leads_elsewhere(self, partition: FakePartition) -> bool:
+        leader = self.cluster.brokers.get(partition.leader)
+        return leader is not None and leader.other_listener
 
     def _2(self, request: Any, version: int) -> Any:
         item = ListOffsetsResponse.ListOffsetsTopicResponse

@@ -73,6 +73,14 @@ def test_a_broker_that_is_down_does_not_count(cluster):
     assert "broker 3 in the ISR but behind or down" in whys(found)[0][2]
 
 
+def test_a_leader_without_the_listener_that_is_asked_is_not_known(cluster):
+    cluster.brokers[1].other_listener = True
+    status, found = gate(cluster, "--broker", "2")
+    assert status == 4
+    assert whys(found)[0] == ("orders-0", "not_known", "broker 1 does not answer for it")
+    assert not any("nobody leads" in why or "down" in why for _, _, why in whys(found))
+
+
 def test_the_quorum_must_keep_a_majority_that_is_caught_up(cluster):
     cluster.voters[3] = 60_000
     status, found = gate(cluster, "--broker", "2")

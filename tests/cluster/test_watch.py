@@ -126,6 +126,18 @@ def test_an_answer_as_leader_of_a_broker_that_most_others_do_not_list_confirms_n
     assert watcher.rows("leader_epoch", "hw", event_type="sample", broker_id=1, partition=0)[-1] == (None, None)
 
 
+def test_a_broker_without_the_listener_that_is_asked_leads_on_and_is_not_down(cluster, tmp_path):
+    """Metadata answer LISTENER_NOT_FOUND and leader -1 for it; a broker that is down has another leader, or error 5."""
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(2, 2)
+        cluster.brokers[1].other_listener = True
+        cluster.stop(1)
+        cluster.brokers[1].up = True
+        watcher.until(lambda: len(states_of(watcher, 1)) >= 4, "a broker that does not answer")
+    assert watcher.rows("leader_id", "isr", event_type="isr", partition=0) == [(1, [1, 2, 3]), (None, [1, 2, 3])]
+    assert not any("not listed" in state for state in states_of(watcher, 1))
+
+
 def test_the_end_is_asked_of_the_last_epoch_of_which_a_hw_is_known(cluster, tmp_path):
     """HW 300 in epoch 0, epoch 1 from 120 up to 310, epoch 2 from 310: asked for epoch 1 it says 310, for 0 120."""
     partition = cluster.topics["orders"].partitions[0]

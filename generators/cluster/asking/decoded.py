@@ -14,7 +14,7 @@ import numpy as np
 
 from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.metadata.lists import I32, I64, Lists
-from generators.cluster.metadata.partitions import BrokerAddress, Partitions, Topics
+from generators.cluster.metadata.partitions import NOT_TOLD, BrokerAddress, Partitions, Topics
 from schemas.replication_events import as_int
 
 _NO_ID = UUID(int=0)
@@ -71,7 +71,7 @@ def described(response: Any, topics: TopicFilter) -> Described:
             tuple(topic_id(t.topic_id) for t in wanted),
             np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         ),
-        leader=np.fromiter((p.leader_id for p in every), np.int32, count),
+        leader=np.fromiter((NOT_TOLD if p.error_code == _NO_LISTENER else p.leader_id for p in every), np.int32, count),
         leader_epoch=np.fromiter((p.leader_epoch for p in every), np.int32, count),
         isr=Lists.of([sorted(p.isr_nodes) for p in every]),
         replicas=Lists.of([p.replica_nodes for p in every]),
@@ -117,6 +117,8 @@ def _wrong_fields(response: Any) -> Iterator[str]:
                         for name, is_wrong in wrong.items() if is_wrong)  # fmt: skip
 
 
+_NO_LISTENER = 72
+"""LISTENER_NOT_FOUND, beside a leader of -1: it leads (Kafka: KRaftMetadataCache.getPartitionMetadata)."""
 _LEADERLESS = 5
 """LEADER_NOT_AVAILABLE of a topic that is being created: its partitions come next time."""
 

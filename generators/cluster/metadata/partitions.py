@@ -40,12 +40,16 @@ class BrokerAddress(NamedTuple):
     rack: str | None = None
 
 
+NOT_TOLD = -2
+
+
 @dataclass(frozen=True, eq=False)
 class Partitions:
     """The metadata of a cluster at one moment; a row is a partition."""
 
     topics: Topics
     leader: I32
+    """-1 without a leader; NOT_TOLD if it leads, and has no listener of the name that was asked."""
     leader_epoch: I32
     """-1 where it is not known."""
     isr: Lists
@@ -75,6 +79,12 @@ class Partitions:
     def topic_numbers(self) -> dict[str, int]:
         """The number of each topic by its name."""
         return {name: k for k, name in enumerate(self.topics.names)}
+
+    @cached_property
+    def behind_other_listeners(self) -> frozenset[int]:
+        """Brokers in the ISR of a partition whose leader is not told: a leader removes who is fenced."""
+        rows = np.repeat(self.leader == NOT_TOLD, self.isr.sizes)
+        return frozenset(np.unique(self.isr.values[rows]).tolist())
 
     @cached_property
     def assignment(self) -> Lists:

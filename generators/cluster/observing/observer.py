@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from generators.cluster.metadata.lists import I64, Mask
-from generators.cluster.metadata.partitions import Partitions
+from generators.cluster.metadata.partitions import NOT_TOLD, Partitions
 from generators.cluster.metadata.replicas import Replicas
 from generators.cluster.observing import rows
 from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant, Terms
@@ -210,7 +210,7 @@ class Observer:
             **rows.places(seen, at),
             "ts": rows.times(np.full(len(at), ts_us)),
             "ts_error_ms": rows.durations(np.full(len(at), since_ms)),
-            "leader_id": pa.array(seen.leader[at]),
+            "leader_id": pa.array(seen.leader[at], mask=seen.leader[at] == NOT_TOLD),
             "leader_epoch": rows.known(seen.leader_epoch[at]),
             "isr": rows.lists(seen.isr, at),
             "replicas": rows.lists(seen.assignment, at),

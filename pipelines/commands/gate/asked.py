@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, Hosted, QuorumSeen
+from generators.cluster.metadata.partitions import NOT_TOLD
 from generators.cluster.observing.answers import UNKNOWN
 from generators.cluster.standing import Standing, ask_standing
 from generators.cluster.watcher import WatchOptions
@@ -37,7 +38,8 @@ def facts(standing: Standing, as_of: datetime, doubts: tuple[str, ...] = ()) -> 
     """The answers as what the gate judges by; `as_of`: the wall clock before the first question."""
     partitions = standing.described.partitions
     up = {broker.broker_id for broker in partitions.brokers}
-    seen, gone = standing.quorum, set(standing.replicas.broker.tolist()) - up
+    seen = standing.quorum
+    gone = set(standing.replicas.broker.tolist()) - up - partitions.behind_other_listeners
     silent = [f"broker {broker} does not answer: {why}" for broker, why in sorted(standing.silent.items())]
     return Facts(
         partitions.cluster_id or "the cluster",
@@ -78,9 +80,9 @@ def _partition(standing: Standing, row: int, slots: list[int], up: Brokers) -> P
         number,
         replicas=frozenset(int(replicas.broker[slot]) for slot in slots),
         isr=isr,
-        leader=leader,
+        leader=None if leader == NOT_TOLD else leader,
         min_isr=standing.settings.topics.get(topic),
-        behind=(isr - up) | frozenset(late - silent - {leader} if led else ()),
+        behind=(isr - up - partitions.behind_other_listeners) | frozenset(late - silent - {leader} if led else ()),
         unsure=frozenset(silent | (late if not led else set())),
         unsure_why=_unsure(silent, leader, led),
         eligible=standing.eligible.get((topic, number), frozenset()),
@@ -91,6 +93,8 @@ def _partition(standing: Standing, row: int, slots: list[int], up: Brokers) -> P
 def _unsure(silent: set[int], leader: int, led: bool) -> str:
     if silent:
         return f"{named(silent)} {'does' if len(silent) == 1 else 'do'} not answer for it"
+    if leader == NOT_TOLD:
+        return "its leader has no listener of the name that was asked"
     return "" if led else f"broker {leader}, named as its leader, does not answer as that"
 
 
