@@ -373,13 +373,14 @@ class _Connection(AdminAnswers):
                 p = self.cluster.topics[topic.topic].partitions[asked.partition]
                 code = _leader_error(p, self.broker.broker_id, asked.current_leader_epoch)
                 later = [start for epoch, start in sorted(p.starts.items()) if epoch > asked.leader_epoch]
+                upto = [epoch for epoch in p.starts if epoch <= asked.leader_epoch]
                 end = later[0] if later else p.leo[self.broker.broker_id]
                 answers.append(
                     partition(
                         version=version,
                         error_code=code,
                         partition=asked.partition,
-                        leader_epoch=asked.leader_epoch,
+                        leader_epoch=max(upto, default=asked.leader_epoch),
                         end_offset=-1 if code else end,
                     )
                 )

@@ -140,6 +140,7 @@ def test_a_broker_without_the_listener_that_is_asked_leads_on_and_is_not_down(cl
 
 def test_the_end_is_asked_of_the_last_epoch_of_which_a_hw_is_known(cluster, tmp_path):
     """HW 300 in epoch 0, epoch 1 from 120 up to 310, epoch 2 from 310: asked for epoch 1 it says 310, for 0 120."""
+    end = "leo", "leader_epoch", "detail"
     partition = cluster.topics["orders"].partitions[0]
     with watching(cluster, tmp_path) as watcher:
         partition.write(300)
@@ -147,7 +148,14 @@ def test_the_end_is_asked_of_the_last_epoch_of_which_a_hw_is_known(cluster, tmp_
         partition.starts[1], partition.epoch = 120, 1
         partition.elect(2, start=310, isr=[2, 3])
         watcher.until(lambda: watcher.rows("leo", event_type="leader", broker_id=2, partition=0), "the new term")
-    assert watcher.rows("leo", "leader_epoch", event_type="leader", broker_id=2, partition=0) == [(120, 2)]
+        watcher.rounds(2)
+        partition.elect(3, start=320)
+        watcher.until(lambda: watcher.rows("leo", event_type="leader", broker_id=3, partition=0), "the next term")
+    assert watcher.rows(*end, event_type="leader", broker_id=2, partition=0) == [(310, 2, "epochs=1:120 2:310")]
+    assert watcher.rows(*end, event_type="leader", broker_id=3, partition=0) == [(320, 3, None)]
+    with watching(cluster, tmp_path) as again:
+        again.rounds(3)
+    assert again.rows(*end, event_type="leader", broker_id=3, partition=0)[-1] == (320, 3, "epochs=1:120 2:310 3:320")
 
 
 def test_a_leader_that_moves_between_metadata_and_offsets(cluster, tmp_path):

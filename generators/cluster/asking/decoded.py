@@ -152,12 +152,13 @@ def offsets(response: Any, partitions: Partitions) -> tuple[I64, I64, I32, I32]:
     return rows[known], columns[0][known], columns[1][known], columns[2][known]
 
 
-def ends(response: Any, partitions: Partitions) -> tuple[I64, I64]:
-    """Rows and end offsets of an OffsetForLeaderEpoch answer, of the partitions that have one."""
+def ends(response: Any, partitions: Partitions) -> tuple[I64, I64, I64]:
+    """Rows, epochs (below 0 before Kafka 2.0) and end offsets of an OffsetForLeaderEpoch answer, where it has one."""
     every = [p for topic in response.topics for p in topic.partitions]
     rows = _rows(partitions, [(t.topic, len(t.partitions)) for t in response.topics], [p.partition for p in every])
     end = np.array([-1 if p.error_code else p.end_offset for p in every], np.int64)
-    return rows[(rows >= 0) & (end >= 0)], end[(rows >= 0) & (end >= 0)]
+    epoch, kept = np.array([p.leader_epoch for p in every], np.int64), (rows >= 0) & (end >= 0)
+    return rows[kept], epoch[kept], end[kept]
 
 
 def _rows(partitions: Partitions, topics: Sequence[tuple[str, int]], numbers: Sequence[int]) -> I64:

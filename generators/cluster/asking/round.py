@@ -16,8 +16,10 @@ from generators.cluster.asking.plan import Chunk, Plan
 from generators.cluster.metadata.lists import I64
 from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Answer, Instant, Terms
 from generators.cluster.observing.settings import LAG, MIN_ISR, BrokerSettings
+from schemas.event_types import KEPT_EPOCHS
 
 TOPICS_OF_A_REQUEST = 1_000
+TERMS_OF_A_REQUEST = 2_000
 
 
 @dataclass
@@ -126,6 +128,7 @@ class _Columns:
         self.leo, self.hw, self.term_start = (np.full(count, UNKNOWN, np.int64) for _ in range(3))
         self.error, self.hw_error = (np.full(count, NO_ANSWER, np.int32) for _ in range(2))
         self.log_epoch = np.full(count, UNKNOWN, np.int32)
+        self.epochs: dict[int, tuple[tuple[int, int], ...]] = {}
         self.ts_us, self.ts_error_ms = np.zeros(count, np.int64), np.zeros(count)
         self.at = Watch().instant()
 
@@ -134,6 +137,13 @@ class _Columns:
         slots = self.plan.replicas.slots_of(self.plan.broker, rows)
         return np.where(slots >= 0, slots - self.plan.slots.start, -1)
 
+    def begin_epochs(self, rows: I64, epochs: I64, starts: I64) -> None:
+        """Leader epochs of these rows begin here, each before those that were taken already."""
+        new = np.array([row not in self.epochs for row in rows.tolist()], np.bool_)
+        _put(self, rows[new], (self.term_start, starts[new]))
+        for row, epoch, start in zip(rows.tolist(), epochs.tolist(), starts.tolist(), strict=True):
+            self.epochs[row] = ((epoch, start), *self.epochs.get(row, ()))
+
     def answer(self, *, complete: bool) -> Answer:
         plan = self.plan
         whole = Answer(
@@ -141,6 +151,7 @@ class _Columns:
             slots=np.arange(plan.slots.start, plan.slots.stop), leo=self.leo, error=self.error,
             log_epoch=self.log_epoch, leads=plan.leads, hw=self.hw, hw_error=self.hw_error,
             term_start=self.term_start, ts_us=self.ts_us, ts_error_ms=self.ts_error_ms, at=self.at, complete=complete,
+            epochs=self.epochs,
         )  # fmt: skip
         return whole if complete else whole.only(self.asked)
 
@@ -167,16 +178,30 @@ def _put(columns: _Columns, rows: I64, *filled: tuple[np.ndarray, np.ndarray]) -
 
 
 async def _ask_terms(link: BrokerLink, plan: Plan, terms: Terms, columns: _Columns) -> None:
-    """Where the leader's log leaves the epochs asked for, the new one begins; epoch 0 begins with the log."""
-    rows, epochs = terms
-    first_epoch = plan.partitions.leader_epoch[rows] == 0
-    _put(columns, rows[first_epoch], (columns.term_start, np.zeros(int(first_epoch.sum()), np.int64)))
-    rows, epochs = rows[~first_epoch], epochs[~first_epoch]
-    for first in range(0, len(rows), 2_000):
-        some = slice(first, first + 2_000)
-        response = await link.ask(requests.ends_of_epochs(plan.partitions, rows[some], epochs[some]))
-        found, ends = decoded.ends(response, plan.partitions)
-        _put(columns, found, (columns.term_start, ends))
+    """Where the leader's log leaves the epoch before, its own begins; epoch 0 begins with the log.
+
+    The same is asked of each epoch before, down to the last one of which a HW was told (proofs 4.4), KEPT_EPOCHS at
+    most.
+    """
+    epochs = plan.partitions.leader_epoch[terms.rows].astype(np.int64)
+    first_epoch = epochs == 0
+    _put(columns, terms.rows[first_epoch], (columns.term_start, np.zeros(int(first_epoch.sum()), np.int64)))
+    rows, epochs, told = (values[~first_epoch] for values in (terms.rows, epochs, terms.told))
+    starts = np.full(len(rows), np.iinfo(np.int64).max)
+    for _ in range(KEPT_EPOCHS):
+        earlier = np.full(len(rows), UNKNOWN, np.int64)
+        for first in range(0, len(rows), TERMS_OF_A_REQUEST):
+            some = slice(first, first + TERMS_OF_A_REQUEST)
+            response = await link.ask(requests.ends_of_epochs(plan.partitions, rows[some], epochs[some] - 1))
+            answered = decoded.ends(response, plan.partitions)
+            wanted = np.isin(answered[0], rows[some])
+            found, ended, ends = (values[wanted] for values in answered)
+            at = first + np.searchsorted(rows[some], found)
+            new = ends < starts[at]  # below the log's first epoch each ends where that begins
+            columns.begin_epochs(found[new], epochs[at[new]], ends[new])
+            starts[at], earlier[at] = ends, np.where(new & (ended < epochs[at]), ended, UNKNOWN)
+        left = earlier > np.maximum(told, 0)
+        rows, epochs, told, starts = (values[left] for values in (rows, earlier, told, starts))
 
 
 async def ask_settings(link: BrokerLink, broker: int, topics: list[str]) -> Settings:

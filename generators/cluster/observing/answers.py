@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -28,11 +29,11 @@ class Instant(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Rows of partitions whose leader is asked where its term begins, and the epoch whose end it is asked for: the last
-    one of which a HW is known, so that a loss in terms that nobody saw shows, too; else the one before its own."""
+    """Rows of partitions whose leader is asked where its term begins, and by row the last epoch of which a HW was told,
+    UNKNOWN if there is none. Where its log leaves that epoch shows a loss in terms that nobody saw."""
 
     rows: I64
-    epochs: I64
+    told: I64
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +64,8 @@ class Answer:
     at: Instant
     """The last moment of the round."""
     complete: bool = True
+    epochs: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    """By row of the partitions, where a term's start was asked for: leader epochs and where they begin in that log."""
 
     def only(self, rows: Mask) -> Answer:
         """The answer for some of its replicas."""

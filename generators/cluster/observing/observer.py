@@ -46,7 +46,7 @@ class Observer:
     _uncertain: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """By partition: how much earlier it may have begun, in milliseconds; NaN where that is not known."""
     _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition: the last leader epoch of which a HW was told, UNKNOWN where there is none."""
+    """By partition: the last leader epoch of which a HW was told, and the start before; UNKNOWN where there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _quorum: str = ""
     """The last word on the controllers."""
@@ -62,8 +62,7 @@ class Observer:
         if self.partitions is None:
             return Terms(np.empty(0, np.int64), np.empty(0, np.int64))
         at = np.flatnonzero(self._pending & (self.partitions.leader == broker))
-        before, known = self.partitions.leader_epoch[at].astype(np.int64) - 1, self._hw_epoch[at]
-        return Terms(at, np.where(known == UNKNOWN, before, np.minimum(known, before)))
+        return Terms(at, self._hw_epoch[at])
 
     def learn(self, partitions: Partitions, at: Instant, broker: int) -> Rows:
         """The rows for what this broker's metadata says: `isr` of what changed, `lost` of replicas that are gone."""
@@ -102,7 +101,7 @@ class Observer:
         answered = (answer.error == 0) & (answer.leo >= 0)
         out += self._term_rows(answer, slots, leads & answered)
         out += self._sample_rows(answer, slots, answered, leads, hw)
-        told = leads & answered & (hw != UNKNOWN)
+        told = leads & answered & (hw != UNKNOWN) & ~self._pending[self.replicas.partition[slots]]
         of, asked = self.replicas.partition[slots[told]], answer.replicas.partition[answer.slots[told]]
         self._hw_epoch[of] = np.maximum(self._hw_epoch[of], answer.partitions.leader_epoch[asked])
         out += self._lost_rows(answer, slots, ~answered)
@@ -148,6 +147,7 @@ class Observer:
             known.miss(since_us, event_types.DROPPED, why)
             known.told = ""
         self._learnt_us, self._quorum = None, ""
+        self._hw_epoch[:] = UNKNOWN
 
     def _broker(self, broker: int) -> SourceState:
         if broker not in self._brokers:
@@ -251,6 +251,7 @@ class Observer:
             "replica_id": answer.broker,
             "leo": pa.array(answer.term_start[at]),
             "hw": UNKNOWN,
+            "detail": rows.leader_epochs(answer, row[at]),
         }
         return [self.source(answer.broker).table("leader", len(at), columns)]
 

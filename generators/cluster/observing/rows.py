@@ -13,7 +13,7 @@ from generators.cluster.metadata.lists import I64, Lists, Mask
 from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.observing.answers import F64, Answer
 from schemas import replication_events
-from schemas.event_types import LOG_EPOCH
+from schemas.event_types import LOG_EPOCH, epochs_detail
 from schemas.levels import POLLED
 
 SCHEMA = replication_events.ARROW
@@ -98,6 +98,12 @@ def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
         "isr": lists(seen.isr, row, leads),
         "replicas": lists(seen.assignment, row, leads),
     }
+
+
+def leader_epochs(answer: Answer, row: I64) -> pa.Array:
+    """`epochs=5:120 6:310`: where leader epochs begin in the leader's log, of those rows of which more than one is."""
+    entries = (answer.epochs.get(one, ()) for one in row.tolist())
+    return pa.array([epochs_detail(one) if len(one) > 1 else None for one in entries], pa.string())
 
 
 def log_epochs(epochs: np.ndarray) -> pa.Array:

@@ -83,6 +83,8 @@ def judge(
         least = LeastStart(term.start_offset, term.epoch, term.known_start is not None)
         if replaced:
             least = terms.least_start_since(term, as_of, lookup)
+        elif term.sampled and mark.epoch is not None:
+            least = term.start_after(mark.epoch) or least
         if term.across_seam and mark.epoch in (term.epoch, -1):
             least = LeastStart(None, term.epoch, False)
         verdict = _verdict(terms, term, previous, mark, least)

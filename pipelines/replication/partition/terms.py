@@ -52,7 +52,8 @@ class Term(Persisted):
     behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`. `had_ended`: its leader tells
     that it resumed its epoch when that was over: those that went on may have what it lacks. `stored_on`: the first
     HW of the disk that told `stored_hw` (source id and epoch, HW, time), until it is settled; `contradicted`: sources
-    whose disks say of the term what its leader contradicts.
+    whose disks say of the term what its leader contradicts. `entries`: (leader epoch, offset at which it
+    begins in the log of its leader), as a watcher asked.
     """
 
     epoch: int
@@ -96,6 +97,7 @@ class Term(Persisted):
     had_ended: bool = False
     stored_on: tuple[str, int, int, int] | None = None
     contradicted: frozenset[str] = frozenset()
+    entries: tuple[tuple[int, int], ...] = ()
 
     @property
     def key(self) -> TermKey:
@@ -117,6 +119,11 @@ class Term(Persisted):
     def sampled(self) -> bool:
         """Whether only a watcher has reported its start, which does not know the HW then."""
         return self.start_ts is not None and self.start_offset is not None and self.start_hw is None
+
+    def start_after(self, epoch: int) -> LeastStart | None:
+        """The start of the first leader epoch after this one in the log of its leader; None if no watcher asked."""
+        found = next(((start, later) for later, start in self.entries if later > epoch), None)
+        return None if found is None else LeastStart(*found, complete=True)
 
     def summary_as_of(self, as_of: int, lookup: TermLookup) -> TermSummary:
         """The final summary of the term if it is over, else its summary as of `as_of`."""

@@ -25,6 +25,7 @@ from pipelines.replication.partition.terms import BrokerPosition, Term, TermKey
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import HwMovedBack, truncation_of
+from schemas.event_types import epoch_entries
 
 KEPT_MOVED_BACK = KEPT_PROVISIONAL = 8
 REGISTRATION_US = 60_000_000
@@ -212,6 +213,7 @@ class TopicHistory(TopicState):
         if not self.terms.is_folded(epoch) and (known is None or known.start_ts is None):
             self.judge_again_at = self.decision_time()
             term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
+            term.entries = tuple(epoch_entries(event.detail))
             position = BrokerPosition(term.epoch, event.leo, None, True, term.key, ts=event.ts)
             self.terms.positions[event.broker_id] = position
         seen = replace(event, event_type="isr", detail="metadata", leader_id=event.broker_id)

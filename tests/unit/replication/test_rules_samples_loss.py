@@ -33,6 +33,32 @@ def test_a_new_leader_that_begins_below_a_sampled_hw_has_lost_at_least_that():
     assert losses(one, two, three) == [("unclean_loss", "critical", "bounded", 120, 300, 2, 1)]
 
 
+def test_a_loss_in_an_epoch_that_nobody_watched_shows_where_the_log_leaves_the_last_epoch_with_a_known_hw():
+    """HW 300 in epoch 0, epoch 1 unclean from 120 and grown to 310, epoch 2 clean from 310 (proofs 4.4)."""
+    one, two, three = led()
+    three.seen(6000, 2, 2)
+    two.began(6100, 2, 310, detail="epochs=1:120 2:310").leads(6100, 2, 320, 320)
+    assert losses(one, two, three) == [("committed_loss", "critical", "bounded", 120, 300, 2, 1)]
+
+
+def test_a_start_below_a_known_hw_of_an_epoch_between_is_where_that_epoch_begins_and_no_loss():
+    """HW 300 in epoch 0, 305 in epoch 1 from 302, epoch 2 from 310: epoch 0 is left at 302, epoch 1 at 310."""
+    one, two, three = led()
+    three.seen(5000, 3, 1).began(5100, 1, 302).leads(5100, 1, 305, 305)
+    two.seen(6000, 2, 2).began(6100, 2, 310, detail="epochs=1:302 2:310").leads(6100, 2, 320, 320)
+    assert losses(one, two, three) == []
+
+
+def test_a_watcher_that_starts_again_shows_the_loss_of_epochs_that_nobody_watched():
+    one, two, three = cluster()
+    one.seen(0, 1, 0).began(900, 0, 0).leads(3000, 0, 310, 300)
+    rounds(5000, one, two, three)
+    again = [Watched(broker, source_epoch=1) for broker in (1, 2, 3)]
+    again[1].seen(26_000, 2, 2).began(26_100, 2, 310, detail="epochs=1:120 2:310").leads(26_100, 2, 320, 320)
+    rounds(60_000, *again, since=26_000)
+    assert losses(one, two, three, *again) == [("committed_loss", "critical", "bounded", 120, 300, 2, 1)]
+
+
 def test_such_a_loss_says_that_it_may_be_more():
     one, two, three = led(isr=[1])
     three.seen(6000, 2, 2, isr=[2])
