@@ -78,10 +78,7 @@ def late(record: ClusterRecord, limits: Limits, now: datetime) -> dict[int, Unhe
     Empty if all watched brokers are late: then the watcher itself is silent. A broker that is in `record.unheard` is
     not returned again.
     """
-    last: dict[int, datetime] = {}
-    for source in record.sources:
-        if source.watched:
-            last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
+    last = _last_answers(record)
     found = unanswered(record, limits, now)
     return {} if found >= last.keys() else {b: Unheard(LATE, last[b], "") for b in found - record.unheard.keys()}
 
@@ -116,9 +113,18 @@ def holds(source: Source, limits: Limits) -> timedelta:
 
 
 def answers_age(record: ClusterRecord, now: datetime) -> timedelta | None:
-    """How old the oldest of the last answers is of brokers that answer a watcher; None where nobody watches."""
-    ages = [now - s.reported_to for s in record.sources if s.watched and s.broker_id not in record.unheard]
-    return max(ages, default=None)
+    """The age of the oldest of the last answers of the brokers that answer a watcher; None if nobody watches."""
+    last = [ts for broker, ts in _last_answers(record).items() if broker not in record.unheard]
+    return now - min(last) if last else None
+
+
+def _last_answers(record: ClusterRecord) -> dict[int, datetime]:
+    """By broker the last answer to any of its watchers: one that ended does not make another one's older."""
+    last: dict[int, datetime] = {}
+    for source in record.sources:
+        if source.watched:
+            last[source.broker_id] = max(source.reported_to, last.get(source.broker_id, source.reported_to))
+    return last
 
 
 def _told(source: Source) -> datetime:

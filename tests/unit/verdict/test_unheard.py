@@ -9,6 +9,8 @@ from pipelines.lake.queries import Filter, microseconds
 from pipelines.verdict import Limits, sources, verdict
 from pipelines.verdict.collect import survey
 from pipelines.verdict.heard import quorum_now
+from pipelines.verdict.judged import answers_age
+from pipelines.verdict.records import ClusterRecord, Source
 from schemas import brokers, partition_health, replication_events
 from schemas.event_types import NOT_LOOKED_AT
 from tests.unit.alerting.evidence_rows import at
@@ -236,3 +238,11 @@ def test_of_two_watchers_words_on_the_controllers_one_counts_with_its_own_time()
     assert quorum_now(rows) == (GONE, microseconds(at(90)))
     rows[1]["quorum_since"] = at(95)
     assert quorum_now(rows) == ("quorum: 3 voters", microseconds(at(95)))
+
+
+def test_a_second_watcher_that_ended_makes_no_answer_older():
+    """The cluster was UNKNOWN for ever, though the first watcher had an answer of every broker."""
+    first = [Source(f"watch/main/broker-{broker}", broker, at(100 + broker)) for broker in (1, 2)]
+    second = [Source(f"watch/laptop/broker-{broker}", broker, at(7)) for broker in (1, 2)]
+    record = ClusterRecord("c", judged_to=at(102), sources=(*first, *second))
+    assert answers_age(record, at(110)) == timedelta(seconds=9)
