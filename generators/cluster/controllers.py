@@ -17,16 +17,19 @@ from generators.cluster.metadata.partitions import BrokerAddress, Partitions
 from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, UNREGISTERED, describe_quorum
 
 EVERY_S = 15.0
+KEPT_S = 45.0
+"""For so long the last answer counts while questions fail: one that does begins no fault, nor ends a reassignment."""
 ASKED = 2
-"""So many brokers, that answer else, reach no controller before none is said to be there."""
+"""So many brokers, that answer else, reach no controller before none is said to be there, and one of each listing: one
+that is cut off from the controllers goes on listing whom it did."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A broker's answer about the controllers; `registered` is None if it cannot say whom they have fenced."""
+    """A broker's answers about the controllers; None: it did not say, of `registered` also that it cannot."""
 
     quorum: QuorumSeen = field(default_factory=lambda: QuorumSeen(error=-1))
-    adding: Adding = field(default_factory=dict)
+    adding: Adding | None = None
     registered: Registered | None = None
 
 
@@ -40,25 +43,29 @@ class Controllers:
     _at: float = 0.0
     """When somebody is asked next."""
     _failed: set[int] = field(default_factory=set)
-    _last: Told = field(default_factory=Told)
-    """The last answer; nothing is being added or registered if there was none."""
+    _told: Told = field(default_factory=Told)
+    """The last answers."""
+    _told_at: float = 0.0
     _ever_registered: set[int] = field(default_factory=set)
     """A broker that has just come may not be in the last answer."""
     _settled: tuple[Partitions, Adding, Partitions] | None = None
     """The last metadata that was settled, with what was being added, and what became of it."""
 
-    def step(self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None]) -> tuple[int, str] | None:
+    def step(
+        self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None], listings: Mapping[int, Collection[int]]
+    ) -> tuple[int, str] | None:
         """Return a broker, and the detail of its row, once there is something to say.
 
         Args:
             brokers: those that answer, of which some are asked.
             done: is called on another thread when an answer has come.
+            listings: by broker those that it lists as up.
         """
         found = None
         if self._link is not None and self._work is not None and self._work.is_done:
             broker, work, self._work = self._link.address.broker_id, self._work, None
             self._link.close()
-            found = self._conclude(broker, work, brokers.keys())
+            found = self._conclude(broker, work, brokers.keys(), listings)
         if self._work is None and brokers and monotonic() >= self._at:
             left = brokers.keys() - self._failed or brokers.keys()
             last = -1 if self._link is None else self._link.address.broker_id
@@ -74,13 +81,14 @@ class Controllers:
 
     def settle(self, seen: Partitions) -> Partitions:
         """The metadata without the replicas that are being added; the same object while both stay the same."""
-        if self._settled is None or self._settled[0] is not seen or self._settled[1] != self._last.adding:
-            self._settled = seen, self._last.adding, seen.with_adding(self._last.adding)
+        adding = self._last().adding or {}
+        if self._settled is None or self._settled[0] is not seen or self._settled[1] != adding:
+            self._settled = seen, adding, seen.with_adding(adding)
         return self._settled[2]
 
     def registration(self, broker: int) -> str:
         """FENCED or UNREGISTERED if a broker that others do not list is so; empty if it is not known."""
-        known = self._last.registered
+        known = self._last().registered
         if known is None:
             return ""
         if broker not in known:
@@ -99,14 +107,25 @@ class Controllers:
         if self._link is not None:
             self._link.close()
 
-    def _conclude(self, broker: int, work: Future, brokers: Collection[int]) -> tuple[int, str] | None:
-        self._last = work.value if work.exception is None else Told()
-        seen = self._last.quorum
-        self._ever_registered.update(self._last.registered or ())
+    def _last(self) -> Told:
+        """The last answers, none if they are old."""
+        return self._told if monotonic() < self._told_at + KEPT_S else Told()
+
+    def _conclude(
+        self, broker: int, work: Future, brokers: Collection[int], listings: Mapping[int, Collection[int]]
+    ) -> tuple[int, str] | None:
+        told = work.value if work.exception is None else Told()
+        seen = told.quorum
+        if told.adding is not None:
+            self._told, self._told_at = told, monotonic()
+            self._ever_registered.update(told.registered or ())
         if seen.error not in (0, CLUSTER_REFUSED):
             # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
             self._failed = (self._failed | {broker}) & set(brokers)
-            if len(self._failed) < max(1, min(ASKED, len(brokers))):
+            lists_as_others = {frozenset(one) for other, one in listings.items() if other not in self._failed} <= {
+                frozenset(one) for other, one in listings.items() if other in self._failed
+            }
+            if len(self._failed) < max(1, min(ASKED, len(brokers))) or not lists_as_others:
                 self._at = 0.0
                 return None
             of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"
@@ -123,4 +142,7 @@ class Controllers:
 
 async def _ask(link: BrokerLink) -> Told:
     seen = await ask_quorum(link)
-    return Told(seen) if seen.error else Told(seen, await ask_adding(link), await ask_registered(link))
+    try:
+        return Told(seen) if seen.error else Told(seen, await ask_adding(link), await ask_registered(link))
+    except Exception:  # the controllers are there all the same
+        return Told(seen)

@@ -31,6 +31,10 @@ class Listings:
         self._alone.pop(broker, None)
         return self.by_broker.pop(broker, None) is not None
 
+    def differ(self) -> bool:
+        """Whether some brokers list others than the rest: one side may be cut off from the controllers."""
+        return len(set(map(frozenset, self.by_broker.values()))) > 1
+
     def fit(self) -> frozenset[int]:
         """Brokers that answered and that most of the others list."""
         return frozenset(filter(self.hold, self.by_broker))

@@ -158,12 +158,12 @@ class Watcher:
         return out
 
     def _hear(self) -> None:
-        self.links.fit = self._listings.fit()
+        self.links.fit, self.metadata.disputed = self._listings.fit(), self._listings.differ()
 
     def _ask_controllers(self, brokers: Mapping[int, BrokerAddress]) -> None:
         if self.controllers is None:
             return
-        if (found := self.controllers.step(brokers, self.links.wake.set)) is not None:
+        if (found := self.controllers.step(brokers, self.links.wake.set, self._listings.by_broker)) is not None:
             broker, detail = found
             self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
 

@@ -11,6 +11,7 @@ import struct
 import threading
 import uuid
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,6 +121,8 @@ class FakeBroker:
     """What it sends instead of an answer."""
     stale_isr: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """By topic and partition the ISR that its metadata still has."""
+    frozen: tuple[dict[str, FakeTopic], list[int]] | None = None
+    """The topics and the brokers that it goes on telling, as it is cut off from the controllers."""
     requests: list[str] = field(default_factory=list)
     server: Any = None
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
@@ -178,6 +181,12 @@ class FakeCluster:
     def start(self, broker: int) -> None:
         """The broker comes (again), on the port it had."""
         self._run(self._listen(self.brokers[broker]))
+
+    def cut_off(self, *brokers: int) -> None:
+        """These brokers learn nothing more of the controllers, who fence them."""
+        for broker in brokers:
+            self.brokers[broker].frozen = deepcopy(self.topics), list(self.brokers)
+            self.brokers[broker].listed = False
 
     def stop(self, broker: int) -> None:
         """The broker goes: its connections are closed, and its port is."""
@@ -273,8 +282,9 @@ class _Connection(AdminAnswers):
         item = MetadataResponse.MetadataResponseTopic
         named = [t.name for t in request.topics] if request.topics is not None else None
         topics = []
-        for name in sorted(self.cluster.topics) if named is None else named:
-            topic = self.cluster.topics.get(name)
+        known, up = self.broker.frozen or (self.cluster.topics, None)
+        for name in sorted(known) if named is None else named:
+            topic = known.get(name)
             if topic is not None and not topic.refused:
                 topics.append(self._described(name, topic, version))
             elif named is not None:
@@ -284,7 +294,7 @@ class _Connection(AdminAnswers):
         brokers = [
             place(version=version, node_id=b.broker_id, host=self.cluster.advertised_host, port=b.port, rack=b.rack)
             for b in self.cluster.brokers.values()
-            if b.up and not b.other_listener and (b.listed or b is self.broker)
+            if (b.broker_id in up if up else b.up and not b.other_listener and (b.listed or b is self.broker))
         ]
         brokers += [
             place(version=version, node_id=1_000 + k, host=f"nowhere-{k}.invalid", port=9, rack=None)

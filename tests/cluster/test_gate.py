@@ -77,7 +77,7 @@ def test_a_leader_without_the_listener_that_is_asked_is_not_known(cluster):
     cluster.brokers[1].other_listener = True
     status, found = gate(cluster, "--broker", "2")
     assert status == 4
-    assert whys(found)[0] == ("orders-0", "not known", "broker 1 does not answer for it")
+    assert whys(found)[0] == ("orders-0", "not known", "its leader is not known")
     assert not any("nobody leads" in why or "down" in why for _, _, why in whys(found))
 
 

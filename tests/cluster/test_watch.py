@@ -362,6 +362,21 @@ def test_a_describer_whose_metadata_stand_still_is_found_out(cluster, tmp_path, 
     assert watcher.rows("isr", event_type="isr", partition=1) == [[1, 2, 3], [2, 3]]
 
 
+def test_while_brokers_list_others_than_the_rest_each_tells_the_metadata_for_a_round(tmp_path):
+    """Most of the brokers that answer may be those that are cut off from the controllers."""
+    with FakeCluster(5) as cluster:
+        partition = cluster.topic("orders", [1, 2, 3, 4, 5]).partitions[0]
+        partition.write(100)
+        with watching(cluster, tmp_path) as watcher:
+            watcher.rounds(1, 2)
+            cluster.cut_off(1, 2, 3)
+            partition.elect(4, start=100, isr=[4, 5])
+            watcher.until(lambda: (4, 1, [4, 5]) in watcher.rows("leader_id", "leader_epoch", "isr", event_type="isr"))
+            watcher.rounds(4, 5)
+        assert watcher.rows("leader_id", "leader_epoch", event_type="isr") == [(1, 0), (4, 1)]
+        assert watcher.rows("leo", event_type="leader", broker_id=4) == [100]
+
+
 def test_an_isr_that_only_one_broker_is_left_to_tell_is_believed(cluster, tmp_path):
     with watching(cluster, tmp_path) as watcher:
         watcher.rounds(1)

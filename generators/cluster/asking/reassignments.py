@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kafka.errors import UnsupportedVersionError
+from kafka.errors import ClusterAuthorizationFailedError, NotControllerError, UnsupportedVersionError, for_code
 from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
 
 from generators.cluster.asking.link import PROBE_S, BrokerLink
@@ -15,10 +15,12 @@ Adding = Mapping[tuple[str, int], frozenset[int]]
 
 async def ask_adding(link: BrokerLink) -> Adding:
     """The replicas being added; none if the right is missing (DESCRIBE on the cluster), or if the broker is not the
-    controller of a cluster with ZooKeeper. Raises kafka-python's errors."""
+    controller of a cluster with ZooKeeper. Raises kafka-python's errors, also for an answer that says nothing."""
     try:
         answer = await link.ask(ListPartitionReassignmentsRequest(timeout_ms=round(PROBE_S * 1000), topics=None))
     except UnsupportedVersionError:
         return {}
+    if answer.error_code not in (0, ClusterAuthorizationFailedError.errno, NotControllerError.errno):
+        raise for_code(answer.error_code)()
     every = ((topic.name, one) for topic in answer.topics for one in topic.partitions)
     return {(name, one.partition_index): frozenset(one.adding_replicas) for name, one in every if one.adding_replicas}

@@ -1,5 +1,6 @@
 """The controllers as brokers tell of them that answer the watcher."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -50,19 +51,40 @@ def test_only_brokers_that_answer_the_watcher_tell_that_no_controller_is_reached
     """A watcher that was cut off paged that the cluster had no controller, on the word of a broker that was silent."""
     one = Controllers(None)
     steps = [{b: SimpleNamespace(broker_id=b) for b in brokers} for brokers in answering]
-    assert [one.step(brokers, lambda: None) for brokers in steps] == said
+    assert [one.step(brokers, lambda: None, {}) for brokers in steps] == said
+
+
+def test_brokers_that_list_others_than_the_rest_do_not_tell_alone_that_no_controller_is_reached(brokers_asked):
+    """Brokers 1 to 3 are cut off from the controllers, which have fenced them: 4 and 5 list each other only."""
+    stale = dict.fromkeys((1, 2, 3), (1, 2, 3, 4, 5))
+    one, brokers = Controllers(None), {b: SimpleNamespace(broker_id=b) for b in range(1, 6)}
+    said = [one.step(brokers, lambda: None, stale | dict.fromkeys((4, 5), (4, 5))) for _ in range(5)]
+    assert said == [None] * 4 + [(4, "quorum: none is reached by brokers 1, 2, 3, 4")]
 
 
 def test_a_replica_counts_again_once_nobody_tells_that_it_is_being_added(brokers_asked, answers, monkeypatch):
-    """It may be in the assignment by then, and have left the ISR."""
+    """It may be in the assignment by then, and have left the ISR. One question that fails says nothing."""
     monkeypatch.setattr(controllers, "EVERY_S", 0.0)
     answers[:] = [Told(QuorumSeen({1: True}), {("orders", 0): frozenset({3})}), None]
     one, seen = Controllers(None), partitions({("orders", "o1"): [(1, 0, [1, 2], [1, 2, 3])]})
     told = []
-    for _ in range(3):
-        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None)
+    for kept_s in (45.0, 45.0, 45.0, 0.0):
+        monkeypatch.setattr(controllers, "KEPT_S", kept_s)
+        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None, {})
         told.append(one.settle(seen).assignment.values.tolist())
-    assert told == [[1, 2, 3], [1, 2], [1, 2, 3]]
+    assert told == [[1, 2, 3], [1, 2], [1, 2], [1, 2, 3]]
+
+
+def test_a_question_about_reassignments_that_fails_does_not_say_that_no_controller_is_there(monkeypatch):
+    async def found(link):
+        return QuorumSeen({1: True})
+
+    async def fails(link):
+        raise TimeoutError
+
+    monkeypatch.setattr(controllers, "ask_quorum", found)
+    monkeypatch.setattr(controllers, "ask_adding", fails)
+    assert asyncio.run(controllers._ask(None)) == Told(QuorumSeen({1: True}))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +103,7 @@ def test_a_broker_is_fenced_or_unregistered_as_the_controllers_say(
     answers[:] = [Told(QuorumSeen({1: True}), {}, one) for one in registered]
     one = Controllers(None)
     for _ in range(3):
-        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None)
+        one.step({1: SimpleNamespace(broker_id=1)}, lambda: None, {})
     assert [one.registration(broker) for broker in (1, 2, 3)] == words
 
 
@@ -93,6 +115,6 @@ def test_whom_others_list_no_more_is_asked_about_again_if_the_last_answer_is_old
     one, brokers = Controllers(None), {1: SimpleNamespace(broker_id=1)}
     said = []
     for _ in range(4):
-        one.step(brokers, lambda: None)
+        one.step(brokers, lambda: None, {})
         said.append(one.registration(2))
     assert said == ["", "", "", "fenced"], "15 s before it would be due"
