@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from generators.disks.checkpoints import CLEANER_OFFSETS, Place
 from generators.disks.comparison import compare
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.findings import Finding, Severity
 from generators.disks.replica import ReplicaLog, read_replica
+from generators.disks.segments import WINDOW
+
+AT_ONCE = 4
+"""Large replicas read at once, of a partition and of the next one: most of it is compiled code, a core for each."""
 
 
 @dataclass
@@ -82,6 +90,20 @@ def is_chosen(place: Place, chosen: tuple[str, int | None] | None) -> bool:
     return chosen is None or (place[0] == chosen[0] and chosen[1] in (None, place[1]))
 
 
+def _number_of_partitions(present: Set[int]) -> int:
+    """The number of a topic's partitions if these are all up to the last one; 1 if it is not known."""
+    return len(present) if len(present) == max(present) + 1 else 1
+
+
+def _is_large(folder: str) -> bool:
+    """Whether a segment has more than one window: of smaller ones a thread would take a third more time."""
+    try:
+        with os.scandir(folder) as entries:
+            return any(one.name.endswith(".log") and one.stat().st_size > WINDOW for one in entries)
+    except OSError:
+        return False
+
+
 def partition_audits(
     directories: Sequence[LogDirectory],
     *,
@@ -90,39 +112,62 @@ def partition_audits(
     chosen: tuple[str, int | None] | None = None,
     on_progress: Callable[[str], None] | None = None,
 ) -> Iterator[PartitionAudit]:
-    """Audit partition by partition, all or those of the topic (and partition) `chosen`; one is in memory at a time."""
+    """Audit partition by partition, all or those of the topic (and partition) `chosen`; two are in memory at a time."""
     replicas: dict[Place, list[tuple[LogDirectory, PartitionDirectory]]] = {}
     for directory in directories:
         for one in directory.partitions:
             if one.is_replica and is_chosen(one.place, chosen):
                 replicas.setdefault(one.place, []).append((directory, one))
-    sizes: dict[str, int] = {}
+    present: dict[str, set[int]] = {}
     for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):
-        sizes[topic] = max(sizes.get(topic, 0), partition + 1)
+        present.setdefault(topic, set()).add(partition)
     cleaned: dict[Place, int] = {}
     for place, offset in (item for one in directories for item in one.offsets_in(CLEANER_OFFSETS).items()):
         cleaned[place] = max(offset, cleaned.get(place, 0))
-    compacted, done = {topic for topic, _ in cleaned}, 0
-    for k, place in enumerate(sorted(replicas), 1):
-        size = sizes[place[0]] if deep else 0
+    compacted = {topic for topic, _ in cleaned}
+    done, lock, stopped = 0, threading.Lock(), threading.Event()
 
-        def count(read: int, at: str = f"{place[0]}-{place[1]}, {k:,} of {len(replicas):,} partitions") -> None:
-            nonlocal done
-            done += read
-            if on_progress:
-                on_progress(f"{at}, {done / 1e6:,.0f} MB")
+    def count(at: str, size: int) -> None:
+        nonlocal done
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        with lock:
+            done += size
+        if on_progress:
+            on_progress(f"{at}, {done / 1e6:,.0f} MB")
 
-        logs = [
-            read_replica(
-                directory,
-                one,
-                live=live,
-                partitions=size,
-                on_bytes=count,
-                compacted=place[0] in compacted,
-                explained_to=cleaned.get(place, 0),
-            )
-            for directory, one in replicas[place]
-        ]
+    def read(at: str, directory: LogDirectory, one: PartitionDirectory) -> ReplicaLog:
+        once = partial(
+            read_replica,
+            directory,
+            one,
+            live=live,
+            partitions=_number_of_partitions(present[one.place[0]]) if deep else 0,
+            on_bytes=partial(count, at),
+            compacted=one.place[0] in compacted,
+            explained_to=cleaned.get(one.place, 0),
+        )
+        log = once()
+        # a running broker may cut or write between two of its files that are read
+        return once() if live and any(found.severity is Severity.CRITICAL for found in log.findings) else log
+
+    def begin(at: str, directory: LogDirectory, one: PartitionDirectory) -> Callable[[], ReplicaLog]:
+        reading = partial(read, at, directory, one)
+        return readers.submit(reading).result if _is_large(one.folder) else reading
+
+    def compared(place: Place, reading: Sequence[Callable[[], ReplicaLog]]) -> PartitionAudit:
+        logs = [one() for one in reading]
         compare(logs)
-        yield PartitionAudit(place, logs, [finding for log in logs for finding in log.findings])
+        return PartitionAudit(place, logs, [finding for log in logs for finding in log.findings])
+
+    with ThreadPoolExecutor(AT_ONCE) as readers:
+        before: list[tuple[Place, list[Callable[[], ReplicaLog]]]] = []
+        try:
+            for k, place in enumerate(sorted(replicas), 1):
+                at = f"{place[0]}-{place[1]}, {k:,} of {len(replicas):,} partitions"
+                before.append((place, [begin(at, *one) for one in replicas[place]]))
+                if k > 1:
+                    yield compared(*before.pop(0))
+            yield from (compared(*one) for one in before)
+        finally:
+            stopped.set()

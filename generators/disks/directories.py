@@ -107,11 +107,15 @@ class LogDirectory:
         return checkpoint.written if checkpoint else 0.0
 
     def high_watermark(self, partition: PartitionDirectory) -> int | None:
-        """This replica's high watermark by the checkpoint (5.4); None if that is older than the partition.
+        """This replica's high watermark by the checkpoint (5.4)."""
+        return self.offset_of_replica(HIGH_WATERMARKS, partition)
+
+    def offset_of_replica(self, file: str, partition: PartitionDirectory) -> int | None:
+        """A replica's offset in a checkpoint file; None if that is older than the partition.
 
         Entries are keyed by name: after a topic was deleted and made again, the old one stays until the first write.
         """
-        checkpoint = self.offsets.get(HIGH_WATERMARKS)
+        checkpoint = self.offsets.get(file)
         if checkpoint is None or partition.kind is not None or partition.made > checkpoint.written:
             return None
         return checkpoint.by_place.get(partition.place)
@@ -135,7 +139,16 @@ def find_log_directories(paths: Sequence[Path]) -> list[LogDirectory]:
             )
         found += below
     found = list({os.stat(one.path)[1:3]: one for one in found}.values())  # a folder, and one in it: each once
+    require_one_cluster(found)
     return sorted(found, key=lambda one: (one.broker_id is None, one.broker_id, str(one.path)))
+
+
+def require_one_cluster(directories: Sequence[LogDirectory]) -> None:
+    """Raises UsageError if two directories are of two clusters: their epochs and offsets say nothing of each other."""
+    by_cluster = {one.cluster_id: one.path for one in directories if one.cluster_id}
+    if len(by_cluster) > 1:
+        (cluster, path), (other, another) = sorted(by_cluster.items(), key=lambda one: one[1])[:2]
+        raise UsageError(f"{path} is of cluster {cluster}, {another} of {other}: name directories of one cluster")
 
 
 def read_log_directory(path: Path) -> LogDirectory:

@@ -95,11 +95,12 @@ def count_plain_keys(buf: Array, batches: Array, place: Any, table: Array, count
 
 
 def words(counts: Array, partitions: int) -> str | None:
-    """The topic's partitioner in words; None if it has one partition or no keys."""
+    """The topic's partitioner in words; None if there are no keys, or not two partitions are known."""
     keyed = int(counts[KEYED])
     if partitions < 2 or not keyed:
         return None
     for which, name in ((BY_MURMUR2, "murmur2, Java's default"), (BY_CRC32, "CRC32, librdkafka's default")):
         if counts[which] == keyed:
-            return f"by key ({name})"
-    return f"not by key: {keyed - int(counts[BY_MURMUR2]):,} of {keyed:,} records elsewhere than murmur2 puts them"
+            return f"by key ({name}): {keyed:,} records, {partitions} partitions"
+    elsewhere = f"{keyed - int(counts[BY_MURMUR2]):,} of {keyed:,} records are not where murmur2 puts them"
+    return f"not by key: {elsewhere}, {partitions} partitions"

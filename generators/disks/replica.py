@@ -38,7 +38,7 @@ class ReplicaLog:
     source: PartitionDirectory
     live: bool = False
     partitions: int = 0
-    """Partitions of the topic in the directories given; 0: records inside batches are not read."""
+    """Partitions of the topic by the directories given, 1 if not known; 0: records inside batches are not read."""
     key_counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
     start: int = 0
     end: int = 0

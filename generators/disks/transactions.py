@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from generators.disks.batches import ABORT, COMMIT, TRANSACTIONAL, WHOLE, Array
+from generators.disks.checkpoints import CLEANER_OFFSETS
 from generators.disks.files import Unreadable
 from generators.disks.replica import ReplicaLog
 from generators.disks.segments import Segment, WalkEnd, blocks
@@ -21,7 +22,7 @@ class Transactions:
     """
 
     def __init__(self, log: ReplicaLog, files: Sequence[Segment]) -> None:
-        self._log = log
+        self._log, self._cleaned_to = log, log.directory.offset_of_replica(CLEANER_OFFSETS, log.source) or 0
         live = list(_whole_batches([one for one in files if not one.deleted]))
         cut = list(_whole_batches([one for one in files if one.deleted]))
         self._live, self._cut = _Markers(live), _Markers(cut)
@@ -45,7 +46,7 @@ class Transactions:
         if not batch["attributes"] & TRANSACTIONAL:
             return None
         if not segment.deleted:
-            return COMMITTED if batch["last"] < (self._log.cleaned_to or 0) else self._live.end(batch)
+            return COMMITTED if batch["last"] < self._cleaned_to else self._live.end(batch)
         return (self._both if self.is_in_log(batch, segment) else self._cut).end(batch)
 
 

@@ -64,11 +64,12 @@ def rescue(
     """
     if context.invoked_subcommand is not None:
         return
-    from generators.disks.directories import find_log_directories
+    from generators.disks.directories import find_log_directories, require_one_cluster
 
     if source is None or every == (topic is not None):
         raise UsageError("which records? Name --from DIR, and --topic T and --partition P, or --all with --lake")
     found, beside = find_log_directories([source]), find_log_directories(survivors or []) if survivors else []
+    require_one_cluster([*found, *beside])
     inside = [source, *(survivors or [])]
     if not every:
         assert topic is not None

@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from generators.disks.audit import partition_audits
-from generators.disks.directories import find_log_directories
+from generators.disks.directories import PartitionDirectory, find_log_directories
 from generators.disks.keys import words
 from generators.disks.segments import log_end, look_up
 from pipelines.cli import app
@@ -403,6 +403,30 @@ def test_of_many_damaged_partitions_the_first_are_shown_without_their_batches(tm
     assert len(audited.without_batches().logs[0].keys) == 0
 
 
+def test_large_replicas_are_read_at_once_and_say_what_they_say_one_after_the_other(tmp_path, monkeypatch):
+    data, said = recorded(tmp_path, "faults_4.1"), []
+    alone = [(log.name, log.keys.tolist(), log.findings) for log in logs(data)]
+    monkeypatch.setattr("generators.disks.audit.WINDOW", 0)
+    assert [(log.name, log.keys.tolist(), log.findings) for log in logs(data, on_progress=said.append)] == alone
+    assert said[-1].endswith(" MB")
+
+
+def test_an_audit_that_is_interrupted_reads_no_replica_to_its_end(tmp_path, monkeypatch):
+    for broker in (1, 2):
+        partition(directory(tmp_path, broker), run_of(2000), [(0, 0)])
+    monkeypatch.setattr("generators.disks.audit.WINDOW", 0)
+    monkeypatch.setattr("generators.disks.segments.WINDOW", 1000)
+    told = []
+
+    def interrupted(text):
+        told.append(text)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        logs(tmp_path, on_progress=interrupted)
+    assert len(told) <= 2
+
+
 def test_a_replica_without_a_segment_is_not_called_sound(tmp_path):
     """Kafka makes one with the directory: they were deleted, or the disk was restored without them."""
     partition(directory(tmp_path, 1), run_of(3), [(0, 0)])
@@ -484,6 +508,30 @@ def test_a_last_batch_half_written_is_damage_only_of_a_stopped_broker(tmp_path):
     partition(directory(tmp_path, 1), [*run_of(3), batch(3)[:-5]], [(0, 0)])
     assert kinds(findings_of(tmp_path), "critical") == ["torn"]
     assert kinds(findings_of(tmp_path, live=True), "critical") == []
+
+
+def test_what_a_running_broker_changes_while_it_is_read_is_no_damage(tmp_path, monkeypatch):
+    """It follows another leader and cuts its log after its segments were read, before its epochs are."""
+    partition(directory(tmp_path, 1, clean=False), [batch(0), batch(1, epoch=1)], [(0, 0), (1, 1)])
+    read, told = PartitionDirectory.leader_epochs, []
+
+    def changed(self):
+        told.append([(0, 0), (2, 1)] if len(told) % 2 == 0 else read(self))
+        return told[-1]
+
+    monkeypatch.setattr(PartitionDirectory, "leader_epochs", changed)
+    assert findings_of(tmp_path, live=True) == []
+    assert kinds(findings_of(tmp_path), "critical") == ["epochs"]
+
+
+def test_directories_of_two_clusters_are_wrong_usage(tmp_path):
+    """Their topics may have one name, and epochs and offsets of the one say nothing of the other."""
+    for broker, cluster in ((1, "one"), (2, "other")):
+        one = directory(tmp_path, broker)
+        partition(one, run_of(3, epoch=broker), [(broker, 0)])
+        (one / "meta.properties").write_text(f"node.id={broker}\ncluster.id={cluster}\n")
+    with pytest.raises(UsageError, match=r"broker-1 is of cluster one, .*broker-2 of other: name directories of one"):
+        find_log_directories([tmp_path])
 
 
 def test_zeros_behind_the_newest_segment_are_no_damage(tmp_path):
@@ -821,13 +869,22 @@ def test_a_directory_without_meta_properties_is_of_a_broker_that_is_not_known(tm
 
 def partitioner_of(tmp_path, version, topic):
     data = recorded(tmp_path, f"unclean_election_{version}") / "data"
-    return {words(log.key_counts, log.partitions) for log in logs(data, chosen=(topic, None), deep=True)}
+    told = [words(log.key_counts, log.partitions) for log in logs(data, chosen=(topic, None), deep=True)]
+    return {text and text.split(":")[0] for text in told}
 
 
 def test_the_partitioner_is_told_by_the_keys(tmp_path):
     """librdkafka wrote clicks with partitioner murmur2; orders has one partition, where keys say nothing."""
     assert partitioner_of(tmp_path, "4.1", "clicks") == {"by key (murmur2, Java's default)"}
     assert partitioner_of(tmp_path, "4.4", "orders") == {None}
+
+
+def test_nothing_is_said_of_keys_where_a_partition_of_the_topic_is_missing(tmp_path):
+    """How many partitions there are is not known then: by another number every topic would not be by key."""
+    one = directory(tmp_path, 1)
+    for number in (0, 2):
+        partition(one, [batch(0, 20)], [(0, 0)], name=f"t-{number}")
+    assert {words(log.key_counts, log.partitions) for log in logs(tmp_path, deep=True)} == {None}
 
 
 def test_a_topic_that_is_not_partitioned_by_key_is_said_to_be_none(tmp_path):
@@ -842,7 +899,7 @@ def test_a_topic_that_is_not_partitioned_by_key_is_said_to_be_none(tmp_path):
         payload = b"".join(record(n, b"k%d" % k) for n, k in enumerate(here))
         partition(one, [batch(0, len(here), payload=payload)], [(0, 0)], name=f"t-{number}")
     told = {words(log.key_counts, log.partitions) for log in logs(tmp_path / "crc", deep=True)}
-    assert told == {"by key (CRC32, librdkafka's default)"}
+    assert {text.split(":")[0] for text in told} == {"by key (CRC32, librdkafka's default)"}
 
 
 @pytest.mark.parametrize("payload", [b"", record(0)[:-1], record(0) + b"\0", b"\xff" * 12, b"\x02\0"])

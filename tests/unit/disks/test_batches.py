@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from generators.disks import segments
-from generators.disks.batches import CRC_TABLES, FAULTS, HEADER, WHOLE, crc32c, crc_by_tables
+from generators.disks.batches import CRC_TABLES, FAULTS, HEADER, STRIPE, WHOLE, crc32c, crc_by_tables
 from generators.disks.segments import Segment, WalkEnd, blocks
 from tests.unit.disks.disk_files import VERSIONS, batch, checksum, recorded
 
@@ -127,5 +127,13 @@ def test_the_processors_instruction_gives_the_checksum_of_the_tables():
     content = np.frombuffer(np.random.default_rng(41).bytes(64), np.uint8)
     for start in range(9):
         for end in range(start, len(content)):
+            by_tables = crc_by_tables(7, content, start, end, CRC_TABLES)
+            assert crc32c(7, content, start, end, CRC_TABLES) == by_tables
+
+
+def test_three_stripes_at_once_give_the_checksum_of_the_tables():
+    content = np.frombuffer(np.random.default_rng(42).bytes(7 * STRIPE + 8), np.uint8)
+    for end in (*range(3 * STRIPE - 9, 3 * STRIPE + 18), *range(6 * STRIPE - 9, 6 * STRIPE + 18), len(content)):
+        for start in (0, 1, 7):
             by_tables = crc_by_tables(7, content, start, end, CRC_TABLES)
             assert crc32c(7, content, start, end, CRC_TABLES) == by_tables

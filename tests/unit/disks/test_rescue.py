@@ -344,6 +344,23 @@ def test_what_the_cleaner_left_of_a_transaction_was_committed(tmp_path):
     assert ends_of(rows) == {0: "committed", 5: "aborted"}
 
 
+def test_a_cleaner_offset_of_a_deleted_topic_of_that_name_commits_no_transaction_of_the_new_one(tmp_path):
+    """Entries are keyed by name (5.4): after a crash within the deletion the old one stays until the next write."""
+    one = directory(tmp_path / "a", 1, cleaner=4)
+    partition(one, [transactional(0)], [(0, 0)], topic_id="b" * 22)
+    os.utime(one / "cleaner-offset-checkpoint", (1, 1))
+    assert ends_of(rescued_rows(tmp_path / "a")[0]) == {0: "open"}
+
+
+def test_what_is_rescued_beside_a_directory_of_another_cluster_is_wrong_usage(tmp_path):
+    for broker in (1, 2):
+        one = directory(tmp_path, broker)
+        partition(one, [batch(0)], [(0, 0)])
+        (one / "meta.properties").write_text(f"node.id={broker}\ncluster.id=cluster-{broker}\n")
+    done = hwmark("--from", tmp_path / "broker-1", "--beside", tmp_path / "broker-2", "--topic", "t")
+    assert (done.exit_code, "of cluster-2: name directories of one cluster" in done.stderr) == (2, True)
+
+
 def test_cut_segments_are_rescued_after_the_start_without_a_range(tmp_path):
     """Broker 1 was started: its log is as long as the leader's, and what it cut lies in a renamed segment."""
     one = directory(tmp_path / "a", 1, hw=4)
