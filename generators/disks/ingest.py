@@ -119,9 +119,9 @@ def ingest_disk(
                 said = summary.remarks()
             # the first look reads all that there is
             pause_s = LEAST_PAUSE_S if began is None else (process_time() - began) / SHARE
+            began = process_time()
             if not follow or stop.wait(max(pause_s, LEAST_PAUSE_S)):
                 return summary
-            began = process_time()
             try:
                 directories = find_log_directories(paths)
                 summary.problems.pop("", None)

@@ -75,21 +75,25 @@ class Producers:
 def judge_sequences(rows: Array, ids: Array, last: Array, expiration_ms: int, faults: Array) -> None:
     """Mark batches whose sequences do not continue those before; `rows` are in the order of the log.
 
-    `last` has the last batch of each producer in `ids` (sorted), and is brought up to date.
+    `last` has the last batch of each producer in `ids` (sorted), and is brought up to date. Its `position` is the first
+    sequence of those that lead to it: one before is no duplicate, as the broker had forgotten the producer.
     """
     at = 0
     for k in range(len(rows)):
         row = rows[k]
         if ids[at] != row.producer:
             at = np.searchsorted(ids, row.producer)
-        known = last[at]
-        if known.producer_epoch == row.producer_epoch and row.max_ts - known.max_ts < expiration_ms:
-            step = (np.int64(row.sequence) - known.sequence - (known.last - known.base) - 1) & LAST_SEQUENCE
-            if step > LAST_SEQUENCE // 2:
+        known, first = last[at], np.int64(row.sequence)
+        if known.producer_epoch == row.producer_epoch and abs(row.max_ts - known.max_ts) < expiration_ms:
+            end = known.sequence + (known.last - known.base) + 1
+            step = (row.sequence - end) & LAST_SEQUENCE
+            if (row.sequence - known.position) & LAST_SEQUENCE < (end - known.position) & LAST_SEQUENCE:
                 faults[k] = DUPLICATE
                 continue
-            faults[k] = HOLE if step else 0
+            if step <= LAST_SEQUENCE // 2:
+                faults[k], first = HOLE if step else 0, known.position
         last[at] = row
+        last[at].position = first
 
 
 def _places(rows: Array, where: Array) -> list[tuple[int, int, int]]:

@@ -679,9 +679,16 @@ def sequence(*numbers, **more):
         (sequence(5, 6, 7), []),  # any sequence at first use
         (sequence(0, 1, 1, 2), ["duplicate"]),
         (sequence(0, 1, 3), ["sequence"]),
+        (
+            sequence(7, 8, 0, 1, 2),
+            [],
+        ),  # below the first: the broker had forgotten it (before KIP-360 no epoch is bumped)
+        (sequence(7, 8, 0, 1, 1), ["duplicate"]),
+        (sequence((1 << 31) - 2, (1 << 31) - 1, 0, (1 << 31) - 1), ["duplicate"]),
         (sequence((1 << 31) - 1, 0, 1), []),  # the wrap
         ([*sequence(0, 1), batch(2, pid=7, pepoch=1, sequence=0)], []),  # a bumped epoch (KIP-360)
         ([*sequence(0), batch(1, pid=7, pepoch=0, sequence=9, ts=TS + 90_000_000)], []),  # the broker had forgotten it
+        ([*sequence(0), batch(1, pid=7, pepoch=0, sequence=9, ts=TS - 90_000_000)], []),  # times are the client's
         ([batch(0, pid=7, pepoch=0, sequence=0), marker(1, 7), batch(2, pid=7, pepoch=0, sequence=1)], []),
         ([batch(0, 3, pid=7, pepoch=0, sequence=0), batch(3, 2, pid=7, pepoch=0, sequence=3)], []),
     ],
