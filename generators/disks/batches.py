@@ -69,27 +69,21 @@ def chosen(block: Array, where: Array) -> Array:
     return block if where.all() else block[where]
 
 
-def crc_table(polynomial: int) -> Array:
-    """The checksum of each byte by a reversed polynomial."""
-    table = np.arange(256, dtype=np.uint32)
-    for _ in range(8):
-        table = np.where(table & 1, (table >> 1) ^ np.uint32(polynomial), table >> 1)
-    return table
-
-
 def _crc_tables(polynomial: int) -> Array:
     """The checksum of each byte by a reversed polynomial, then with 1 to 7 zero bytes behind it."""
     tables = np.zeros((8, 256), np.uint32)
-    table = tables[0] = crc_table(polynomial)
+    tables[0] = np.arange(256)
+    for _ in range(8):
+        tables[0] = np.where(tables[0] & 1, (tables[0] >> 1) ^ np.uint32(polynomial), tables[0] >> 1)
     for k in range(1, 8):
-        tables[k] = (tables[k - 1] >> 8) ^ table[tables[k - 1] & 0xFF]
+        tables[k] = (tables[k - 1] >> 8) ^ tables[0][tables[k - 1] & 0xFF]
     return tables
 
 
 CRC_TABLES = _crc_tables(0x82F63B78)
 """CRC-32C (Castagnoli), of batches."""
 OLD_CRC_TABLES = _crc_tables(0xEDB88320)
-"""CRC-32, of messages before 0.11."""
+"""CRC-32, of messages before 0.11, and of keys by librdkafka's default partitioner."""
 STRIPE = 512
 """Bytes of each of three checksums taken at once: the instruction takes three cycles and can begin in each."""
 

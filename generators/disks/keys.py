@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from generators.disks.batches import HEADER, Array, crc_table
+from generators.disks.batches import HEADER, OLD_CRC_TABLES, Array, crc_by_tables
 from pipelines.replication.compiled.decorators import compiled, kernel
 
 RECORDS, KEYED, BY_MURMUR2, BY_CRC32 = range(4)
 """Counts of records: all, those with a key, and those whose key either hash puts where they lie."""
-CRC32_TABLE = crc_table(0xEDB88320)
 
 
 @kernel
@@ -34,15 +33,6 @@ def murmur2(buf: Array, start: int, end: int) -> int:
 
 
 @kernel
-def crc32(buf: Array, start: int, end: int, table: Array) -> int:
-    """CRC-32 as librdkafka's default partitioner takes it."""
-    value = 0xFFFFFFFF
-    for k in range(start, end):
-        value = (value >> 8) ^ int(table[(value ^ int(buf[k])) & 0xFF])
-    return value ^ 0xFFFFFFFF
-
-
-@kernel
 def _varint(buf: Array, state: Array, end: int) -> int:
     """Read the zigzag varint at state[0] and move state[0] behind it; state[1] becomes 1 if it reaches past the end."""
     value, shift = 0, 0
@@ -58,7 +48,7 @@ def _varint(buf: Array, state: Array, end: int) -> int:
 
 
 @compiled
-def count_keys(payload: Array, count: int, place: Any, table: Array, counts: Array) -> bool:
+def count_keys(payload: Array, count: int, place: Any, counts: Array) -> bool:
     """Add the records of a batch to `counts`; returns False if they do not fit its header.
 
     `place`: the partition they lie in, and how many partitions the topic has.
@@ -80,18 +70,19 @@ def count_keys(payload: Array, count: int, place: Any, table: Array, counts: Arr
         if key_size >= 0:
             counts[KEYED] += 1
             counts[BY_MURMUR2] += murmur2(payload, key, key + key_size) % place[1] == place[0]
-            counts[BY_CRC32] += crc32(payload, key, key + key_size, table) % place[1] == place[0]
+            crc32 = crc_by_tables(0, payload, key, key + key_size, OLD_CRC_TABLES)
+            counts[BY_CRC32] += crc32 % place[1] == place[0]
         state[0] = record_end
     return bool(state[0] == end)
 
 
 @compiled
-def count_plain_keys(buf: Array, batches: Array, place: Any, table: Array, counts: Array, faults: Array) -> None:
+def count_plain_keys(buf: Array, batches: Array, place: Any, counts: Array, faults: Array) -> None:
     """Add the records of uncompressed batches, whose positions are those in `buf`; `faults` marks the damaged ones."""
     for k in range(len(batches)):
         one = batches[k]
         payload = buf[one.position + HEADER : one.position + one.size]
-        faults[k] = not count_keys(payload, one.count, place, table, counts)
+        faults[k] = not count_keys(payload, one.count, place, counts)
 
 
 def words(counts: Array, partitions: int) -> str | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import urlsafe_b64encode
 from typing import Any, NamedTuple
 
+from generators.disks.batches import KRAFT_VOTERS, LEADER_CHANGE
 from generators.disks.records import Damaged, Reader
 
 _FEATURES = "features [name s minSupportedVersion i2 maxSupportedVersion i2]"
@@ -35,6 +36,9 @@ _MESSAGES = f"""
 24 END_TRANSACTION_RECORD 0 : :
 25 ABORT_TRANSACTION_RECORD 0 : : 0 reason s
 28 CLEAR_ELR_RECORD 0 : topicName s :
+-{LEADER_CHANGE} LEADER_CHANGE 1 : leaderId i4 voters [voterId i4 voterDirectoryId u@1] :
+-{KRAFT_VOTERS} KRAFT_VOTERS 0 : voters [voterId i4 voterDirectoryId u endPoints [name s host s port n2]
+  minSupportedVersion i2 maxSupportedVersion i2 tags i1] :
 """
 _SILENT = frozenset((10, 11, 14, 15, 18, 19, 20, 21, 22, 26, 27, 29))
 """Users, delegation tokens, quotas, ids of producers, ACLs, no-ops, migration, controllers."""
@@ -77,6 +81,13 @@ def decode(value: bytes) -> tuple[str, dict[str, Any]] | None:
         else:
             reader.take(size)
     return message.name, data
+
+
+def decode_control(control: int, value: bytes) -> dict[str, Any]:
+    """Fields of a control record of the quorum, whose messages are MESSAGES by their negative type. Raises Damaged."""
+    reader = Reader(value)
+    version = reader.number(2)
+    return _fields(reader, MESSAGES[-control].fields, version)
 
 
 def _fields(reader: Reader, fields: list[tuple[str, Any, int]], version: int) -> dict[str, Any]:

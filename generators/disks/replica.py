@@ -14,7 +14,7 @@ from generators.disks.checkpoints import CLEANER_OFFSETS, LOG_STARTS, RECOVERY_P
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.files import Unreadable
 from generators.disks.findings import SHOWN, Finding, Severity
-from generators.disks.keys import CRC32_TABLE, count_keys, count_plain_keys
+from generators.disks.keys import count_keys, count_plain_keys
 from generators.disks.lineage import Lineage, batch_epochs, contradiction, lineage, rising
 from generators.disks.producers import Producers
 from generators.disks.records import Damaged, payload_of
@@ -182,12 +182,12 @@ def _read_segment(
 
 
 def _read_records(log: ReplicaLog, segment: Segment, whole: Array, data: bytes, block: Array) -> None:
-    place, table = (log.source.place[1], log.partitions), CRC32_TABLE
+    place = log.source.place[1], log.partitions
     batches = whole[((whole["attributes"] & CONTROL) == 0) & (whole["magic"] == 2)]
     packed = (batches["attributes"] & COMPRESSION) != 0
     plain, faults = batches[~packed], np.zeros(np.count_nonzero(~packed), np.bool_)
     plain["position"] -= block["position"][0]
-    count_plain_keys(np.frombuffer(data, np.uint8), plain, place, table, log.key_counts, faults)
+    count_plain_keys(np.frombuffer(data, np.uint8), plain, place, log.key_counts, faults)
     plain["position"] += block["position"][0]
     not_so = "the records of the batch at offset {} are not what it says"
     damaged = [(batch, not_so.format(batch["base"])) for batch in plain[faults]]
@@ -195,7 +195,7 @@ def _read_records(log: ReplicaLog, segment: Segment, whole: Array, data: bytes, 
         at = int(batch["position"] - block["position"][0])
         try:
             payload = np.frombuffer(payload_of(batch, data[at : at + int(batch["size"])]), np.uint8)
-            if not count_keys(payload, int(batch["count"]), place, table, log.key_counts):
+            if not count_keys(payload, int(batch["count"]), place, log.key_counts):
                 damaged.append((batch, not_so.format(batch["base"])))
         except Damaged as error:
             damaged.append((batch, str(error)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterable
 
 from generators.disks.batches import KRAFT_VOTERS, LEADER_CHANGE
+from generators.disks.metadata_messages import decode_control
 from generators.disks.records import Reader, Record
 
 Voters = dict[int, str | None]
@@ -21,13 +21,11 @@ def named_voters(records: Iterable[Record], known: Voters) -> Voters:
     """
     voters = known
     for record in records:
-        key = Reader(record.key or b"")
-        key.number(2)
-        control, reader = key.number(2), Reader(record.value or b"")
-        if control == LEADER_CHANGE:
-            voters = with_directories(_leader_change(reader), voters)
-        elif control == KRAFT_VOTERS:
-            voters = _voters_record(reader)
+        control = Reader((record.key or b"")[2:]).number(2)
+        if control in (LEADER_CHANGE, KRAFT_VOTERS):
+            told = decode_control(control, record.value or b"")["voters"]
+            named = {one["voterId"]: _directory(one.get("voterDirectoryId")) for one in told}
+            voters = with_directories(named, voters) if control == LEADER_CHANGE else named
     return voters
 
 
@@ -36,32 +34,5 @@ def with_directories(voters: Voters, known: Voters) -> Voters:
     return {node: directory or known.get(node) for node, directory in voters.items()}
 
 
-def _leader_change(reader: Reader) -> Voters:
-    version, _ = reader.number(2), reader.number(4)
-    found: Voters = {}
-    for _ in range(reader.unsigned() - 1):
-        node = reader.number(4)
-        found[node] = _directory(reader) if version else None
-        reader.take(reader.unsigned())  # no tagged fields: their count is 0
-    return found
-
-
-def _voters_record(reader: Reader) -> Voters:
-    reader.number(2)
-    found: Voters = {}
-    for _ in range(reader.unsigned() - 1):
-        node = reader.number(4)
-        found[node] = _directory(reader)
-        for _ in range(reader.unsigned() - 1):
-            reader.take(reader.unsigned() - 1)
-            reader.take(reader.unsigned() - 1)
-            reader.take(2)
-            reader.take(reader.unsigned())
-        reader.take(4)
-        reader.take(reader.unsigned() + reader.unsigned())
-    return found
-
-
-def _directory(reader: Reader) -> str | None:
-    text = urlsafe_b64encode(reader.take(16)).decode().rstrip("=")
-    return None if text == _NO_DIRECTORY else text
+def _directory(told: str | None) -> str | None:
+    return None if told == _NO_DIRECTORY else told
