@@ -33,7 +33,7 @@ def headings(page):
 
 def test_the_card_of_an_incident_counts_its_partitions_by_state(look):
     card = look("gone", "/api/v1/overview").json()["incidents"]["shown"][0]
-    assert card["affected"] == "1 partition offline, 69 at risk; topics audit, clicks, orders and 1 more"
+    assert card["affected"] == "1 partition offline (audit-1), 69 at risk; topics audit, clicks, orders and 1 more"
     counts = {one["name"]: one["number"] for one in look("gone", "/api/v1/overview").json()["counts"]}
     assert (counts["offline"], counts["under-replicated"]) == (1, 69)
 

@@ -135,3 +135,24 @@ def test_each_panel_of_the_chart_of_a_broker_says_what_it_shows(look):  # noqa: 
     assert [one["title"] for one in panels] == ["how far it is behind its leaders, at most"]
     lines = [one for one in panels[0]["layer"] if one["mark"]["type"] == "line"]
     assert [one["encoding"]["color"]["legend"] for one in lines] == [None], "the page says which broker it is"
+
+
+def test_a_card_names_its_partitions_if_they_are_few(look):  # noqa: F811
+    cards = [look(kind, "/api/v1/overview").json()["incidents"]["shown"][0]["affected"] for kind in ("gone", "lost")]
+    assert cards == [
+        "1 partition offline (audit-1), 69 at risk; topics audit, clicks, orders and 1 more",
+        "1 partition lost offsets (clicks-0); topic clicks",
+    ]
+
+
+def test_an_open_incident_says_what_is_not_known_and_what_would_tell(look):  # noqa: F811
+    said = "nothing of broker 2 after 2026-09-01 11:56:00 UTC: its log would tell"
+    assert said in section(look("gone", "incident"), "known")
+    assert look("cut_off", "/api/v1" + staged.VIEWS["incident"]).json()["lacking"] == [], "the verdict says it"
+
+
+def test_sources_say_from_when_on_their_broker_is_covered(look):  # noqa: F811
+    row = re.search(r"<tr><th scope=.row.>watch/main/broker-2</th>.*?</tr>", look("gone", "quality").text, re.S)[0]
+    assert re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", row)).split()[:5] == [
+        "watch/main/broker-2", "2", "2026-08-25", "12:00:00", "11:56:00",
+    ]  # fmt: skip

@@ -196,7 +196,7 @@ def test_an_open_incident_is_told_once_with_what_to_type_and_a_loss_that_no_aler
     write(lake, "incidents", opened, opened | over | {"alert_ids": [], "firing": []})
     shown = ask("/api/v1/overview").json()["incidents"]["shown"]
     assert [(one["kind"], one["text"].partition(":")[0], one["affected"]) for one in shown] == [
-        ("incident", "LOST prod", "1 partition lost offsets; topic clicks"),
+        ("incident", "LOST prod", "1 partition lost offsets (clicks-0); topic clicks"),
         ("loss", "prod/orders-2", ""),
     ]
     assert (shown[0]["groups"], shown[0]["next"]) == (

@@ -17,9 +17,10 @@ from pipelines.lake.queries import VIEWS, Filter, Row, text
 from pipelines.notify.sent import Sent, sent
 from pipelines.timeline.happenings import KINDS, Timeline, timeline
 from pipelines.timeline.line import Happening
+from pipelines.verdict import State
 from pipelines.verdict.known import UnknownNameError, refuse_unknown
 from pipelines.verdict.loss_rows import Incident, incident
-from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, timed, verdicts
+from pipelines.web.answers.common import Sentence, plain, rows, sentences_of, standings, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import (
     Card,
     alert_card,
@@ -30,6 +31,7 @@ from pipelines.web.answers.incidents import (
     state_of,
 )
 from pipelines.web.answers.last_hour import GOLD, MINUTE, floor, minutes
+from pipelines.web.answers.quality import lacking
 from pipelines.web.asked import Asked
 from pipelines.web.runbook import Steps, steps
 from pipelines.web.snapshot import Reader
@@ -84,6 +86,7 @@ class IncidentAnswer:
     series: Sequence[Series]
     sent: Sent
     notes: Sequence[Row]
+    lacking: Sequence[str]
 
     @property
     def came(self) -> list[Happening]:
@@ -139,7 +142,15 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
         Counter(one.topic for one in affected).most_common(8), length, series,
         Sent(sorted((row for one in told for row in one.rows), key=lambda row: row["sent_at"]),
              sum(one.left_out for one in told), told[0].notified), _notes(reader, card, ids),
+        _lacking(reader, asked, card),
     )  # fmt: skip
+
+
+def _lacking(reader: Reader, asked: Asked, card: Card) -> list[str]:
+    """What is not known while it is open, and what would tell; of a cluster that is not judged the verdict says it."""
+    if asked.cluster is None or card.until or asked.until or card.state == State.NOT_JUDGED.value:
+        return []
+    return [why for record in surveyed(reader, asked).records for why in lacking(reader, record)]
 
 
 def _found(reader: Reader, asked: Asked) -> tuple[Card, list[AlertState], list[str]]:

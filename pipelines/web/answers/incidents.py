@@ -26,6 +26,8 @@ from schemas import alerts, hw_regressions, incidents
 
 FEW = 10
 """So many are shown of each kind."""
+NAMED = 3
+"""Up to so many partitions of a card are named."""
 LOOKED_AT = 1000
 """So many losses are compared with what alerts tell."""
 _STATES = {
@@ -236,7 +238,7 @@ def _extent(row: Row, every: Sequence[AlertState]) -> str:
     by_rule = dict[str, list[AlertState]]()
     for one in sorted([one for one in of if one.firing] or of, key=lambda one: [*_STATES, one.rule].index(one.rule)):
         by_rule.setdefault(_STANDS.get(one.rule, "concerned"), []).append(one)
-    said = [f"{_number(alerts)} {words}" for words, alerts in by_rule.items()]
+    said = [f"{_number(alerts)} {words}{_named(alerts)}" for words, alerts in by_rule.items()]
     said = said or ([str(len(row["partitions"]))] if row["partitions"] else [])
     if not said:
         return ""
@@ -244,6 +246,12 @@ def _extent(row: Row, every: Sequence[AlertState]) -> str:
     thing = "partition" if first == "1" else "partitions"
     topics = f"topic{'s' * (len(row['topics']) > 1)} {listed([*map(cut, row['topics'])])}"
     return f"{', '.join([f'{first} {thing} {words}'.strip(), *said[1:]])}; {topics}"
+
+
+def _named(alerts: Sequence[AlertState]) -> str:
+    """` (audit-1)`, if they are so few that all are named."""
+    names = sorted({name for one in alerts for name in one.names})
+    return f" ({', '.join(map(cut, names))})" if 0 < len(names) <= NAMED and _number(alerts) == f"{len(names)}" else ""
 
 
 def _number(alerts: Sequence[AlertState]) -> str:

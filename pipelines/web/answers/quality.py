@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -43,6 +43,7 @@ class Quality:
     coverage: Sequence[Covered]
     since: datetime | None
     until: datetime | None
+    begun: Mapping[int, datetime]
 
 
 def quality(reader: Reader, asked: Asked) -> Quality:
@@ -57,15 +58,15 @@ def quality(reader: Reader, asked: Asked) -> Quality:
     checked = expectations[0]["run_ts"] if expectations else None
     records = surveyed(reader, asked).records
     sources = [line for record in records for line in source_lines(reader, record)]
-    silent = {one.cluster: [line for line in sources if line.silent and line.cluster == one.cluster] for one in records}
     with timed(asked, "coverage"):
         covered, since, until = _coverage(reader, asked, records)
+        begun = _begun(reader, records)
     return Quality(
         said, checked, expectations, gaps, quarantined,
         sources[:SHOWN],
         [f"{record.cluster}: {why}" for record in records for why in (*record.unread, *_odd(record))],
-        [f"{one.cluster}: {why}" for one in records for why in _beside(one, silent[one.cluster])],
-        covered, since, until,
+        [f"{one.cluster}: {why}" for one in records for why in lacking(reader, one)],
+        covered, since, until, begun,
     )  # fmt: skip
 
 
@@ -76,11 +77,11 @@ def _odd(record: ClusterRecord) -> list[str]:
     ]
 
 
-def _beside(record: ClusterRecord, silent: Sequence[SourceLine]) -> list[str]:
+def lacking(reader: Reader, record: ClusterRecord) -> list[str]:
     """Evidence that is missing, with the files that would tell."""
     by_time: dict[datetime, list[int]] = {}
-    for one in silent:
-        if one.broker_id >= 0:
+    for one in source_lines(reader, record):
+        if one.silent and one.broker_id >= 0:
             by_time.setdefault(one.reported_to, []).append(one.broker_id)
     since = [
         f"nothing of {brokers(ids)} after {clock(ts)}: {'its log' if len({*ids}) == 1 else 'their logs'} would tell"
@@ -90,6 +91,15 @@ def _beside(record: ClusterRecord, silent: Sequence[SourceLine]) -> list[str]:
         [f"{brokers(record.unread_brokers)} have told nothing: lay their logs beside"] if record.unread_brokers else []
     )
     return [*since, *unread, *dict.fromkeys(why for group in record.falls for why in group.missing)]
+
+
+def _begun(reader: Reader, records: Sequence[ClusterRecord]) -> dict[int, datetime]:
+    """By broker from when on anything is covered, of one cluster."""
+    if len(records) != 1:
+        return {}
+    where = f"cluster = {text(records[0].cluster)}"
+    sql = f"SELECT broker_id, min(from_ts) AS ts FROM t WHERE {where} GROUP BY broker_id"
+    return {row["broker_id"]: row["ts"] for row in rows(reader, coverage.TABLE, sql)}
 
 
 def _coverage(
