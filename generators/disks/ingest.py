@@ -192,7 +192,18 @@ class _Reader:
             self._asks_again = monotonic() + WAIT_FOR_ROLE_S
         else:
             summary.notes.pop(self.source, None)
+            self._require_same_cluster(next((one.cluster_id for one in directories if one.cluster_id), None))
             self._read(directories, summary)
+
+    def _require_same_cluster(self, cluster_id: str | None) -> None:
+        """Raises UsageError if what the lake has of this source is of another cluster: how far it was read is, too."""
+        known, name = self._state.get("cluster_id") or cluster_id, self._place.cluster
+        if cluster_id not in (None, known):
+            raise UsageError(
+                f"the lake has {self.source} of cluster {known} as {name}, these directories are of {cluster_id}: name "
+                f"another --cluster, or remove that one with `hwmark forget --cluster {name}`"
+            )
+        self._state = {**self._state, "cluster_id": known}
 
     def _take_role(self) -> None:
         if self._held is None:

@@ -380,6 +380,16 @@ def test_brokers_of_another_cluster_are_wrong_usage(tmp_path):
                     quorum=lambda: QuorumEnd(2, 2, "other"))  # fmt: skip
 
 
+def test_directories_of_another_cluster_than_the_lakes_are_wrong_usage(tmp_path):
+    """What was told of the one says nothing of how far the other's log was read: a cluster that was made anew."""
+    for name in ("one", "other"):
+        at = metadata_node(tmp_path / name, 1, [(2, TOPIC)], quorum_epoch=2)
+        (at.parent / "meta.properties").write_text(f"node.id=1\ncluster.id={name}\n")
+    ingest_disk([tmp_path / "one"], cluster="c", lake=str(tmp_path / "lake"))
+    with pytest.raises(UsageError, match=r"the lake has disk/metadata of cluster one as c, these .* are of other"):
+        ingest_disk([tmp_path / "other"], cluster="c", lake=str(tmp_path / "lake"))
+
+
 def footer():
     return batch(0, attributes=CONTROL, payload=record(0, struct.pack(">hh", 0, SNAPSHOT_FOOTER), b"\0\0\0"))
 
