@@ -13,6 +13,7 @@ TABLE = Table(
         *MINUTE_COLUMNS,
         Column("offline", "bigint", "partitions without a leader at the end of the minute, all under broker -1"),
         *SPAN_COLUMNS,
+        Column("held_back", "bigint", "partitions whose HW was held back at the end of the minute"),
     ),
     key=("cluster", "broker_id", "minute"),
 )

@@ -12,6 +12,7 @@ TABLE = Table(
         *MINUTE_COLUMNS,
         Column("offline", "bigint", "partitions without a leader at the end of the minute"),
         *SPAN_COLUMNS,
+        Column("held_back", "bigint", "partitions whose HW was held back at the end of the minute"),
     ),
     key=("cluster", "minute"),
 )

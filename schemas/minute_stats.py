@@ -27,7 +27,7 @@ BOUNDS_MS = tuple(round(2 ** (k / 2), 3) for k in range(40))
 """Upper bounds of the append_to_hw buckets in milliseconds; one more bucket takes the rest."""
 BOUNDS_RECORDS = (0, *(2**k for k in range(40)))
 """Upper bounds of the lag buckets in records; one more bucket takes the rest."""
-SPANS = {name: f"{name}_change" for name in ("under_replicated", "under_min_isr", "offline")}
+SPANS = {name: f"{name}_change" for name in ("under_replicated", "under_min_isr", "offline", "held_back")}
 """Gauges whose differences are counted to the millisecond, too."""
 SPAN_COLUMNS = tuple(
     column

@@ -199,14 +199,14 @@ def _by_minute(lake, kind):
         most = {f"{name}_max": max(one[name] for one in each) for name in last}
         seconds = {f"{name}_s": float(sum(one[name] > 0 for one in each)) for name in last}
         whole = {"cluster": "prod", "minute": minute, "partitions": len(PLACES) - last["offline"]}
+        whole["held_back_max"] = 2 if n in (-31, -30) else 0
         rows.append(whole | last | most | seconds)
         ends = minute + timedelta(seconds=59)
         now = [turn(kind, place, ends).leader for place in PLACES]
         led += [{"broker_id": b, "minute": minute, "partitions": now.count(b)} for b in RACKS]
         lag = {"followed": 47, "level": 1, "lag_records": 48 * (n % 2), "lag_ms": 900}
         up = [b for b in RACKS if is_up(kind, b, minute)]
-        held = {3: 2} if n in (-31, -30) else {}
-        lags += [lag | {"broker_id": b, "ts": minute, "led_held_back": held.get(b, 0)} for b in up]
+        lags += [lag | {"broker_id": b, "ts": minute} for b in up]
     write(lake, "cluster_minute", *rows)
     write(lake, "broker_minute", *led)
     write(lake, "broker_lag", *lags)

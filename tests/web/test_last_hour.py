@@ -1,4 +1,4 @@
-"""The lines of the counts: what was held back, what was not covered, and what was lost by then."""
+"""The lines of the counts: what was not covered, and what was lost by then."""
 
 from pipelines.web.answers.last_hour import lost_by_then, not_covered
 from tests.unit.project.lakes import at, health, loss, sound, write
@@ -33,10 +33,9 @@ def test_offsets_lost_are_added_up_to_the_number_beside_the_line():
 
 def test_the_overview_draws_all_six_counts(lake, ask):
     sound(lake, health("clicks", 0))
-    write(lake, "cluster_minute", {"minute": at(0), "offline_max": 0, "under_min_isr_max": 0, "under_replicated": 0})
+    most = {"offline_max": 0, "under_min_isr_max": 0, "under_replicated": 0, "held_back_max": 4}
+    write(lake, "cluster_minute", {"minute": at(0), **most})
     write(lake, "broker_minute", {"broker_id": 9, "minute": at(-3000), "partitions": 7})
-    held = {"broker_id": 1, "led_held_back": 2}
-    write(lake, "broker_lag", *({**held, "ts": at(n), "broker_id": b} for n, b in ((-60, 1), (-60, 2), (-50, 1))))
     write(lake, "hw_regressions", loss(ts=at(-120)))
     counts = {one["name"]: one for one in ask("/api/v1/overview").json()["counts"]}
     assert [name for name, one in counts.items() if not one["line"]] == []

@@ -12,13 +12,13 @@ from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.compiled.progress import NoProgress
 from pipelines.replication.compiled.types import I64, NULL32
 from pipelines.replication.partition.events import PartitionEvent
-from pipelines.replication.partition.history import PartitionHistory
+from pipelines.replication.partition.history import NO_WORD, PartitionHistory
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.terms import Term
 from pipelines.replication.state.state import OrderKey, State
 
 Queue = list[tuple[OrderKey, PartitionEvent]]
-NO_LEADER = GaugeState(None, 0, 0, 0, 0)
+NO_LEADER = GaugeState(None, 0, 0, 0, 0, 0, 0)
 
 
 @dataclass
@@ -51,7 +51,10 @@ def _advance(state: State, lookup: StateTermLookup, partition: int, upto: int, c
     ready, rest = _ready(state.queued_events.pop(partition, []), upto)
     for key, event in ready:
         _settle(history, key[0], lookup, gauges)
-        history.apply(event, lookup)
+        if event.event_type == "word":
+            history.take_word(event)
+        else:
+            history.apply(event, lookup)
         gauges.move(event.ts)
     due = _settle(history, upto, lookup, gauges)
     mark_deposed(lookup, history, upto)
@@ -80,16 +83,20 @@ class _Gauges:
     def move(self, ts: int) -> None:
         """Notes a move at `ts`, if what came then makes one."""
         if (now := self._now()) is not self._before:
+            if now.leader_id != self._before.leader_id:
+                self._history.end_waits()
             self._moves.append((self._lookup.partition, ts, self._before, now))
             self._before = now
 
     def _now(self) -> GaugeState:
         registration = self._history.registration
-        leader, isr = registration.leader_id, registration.isr or ()
+        leader, isr, speaker = registration.leader_id, registration.isr or (), self._history.speaker()
         led = leader is not None and leader >= 0
         missing = len(registration.replicas or isr) - len(isr) if led else 0
         few = missing > 0 and len(isr) < self._lookup.min_isr(self._history.now, registration.min_isr)
-        now = leader, int(led), int(missing > 0), int(few), int(leader == -1)
+        word = NO_WORD if speaker is None else self._history.words.get(speaker, NO_WORD)
+        says = len(word.out_of_sync), int(word.held_back)
+        now = speaker, int(led), int(missing > 0), int(few), int(leader == -1), *says
         return self._before if now == self._before else GaugeState(*now)
 
 

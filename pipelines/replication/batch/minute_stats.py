@@ -14,14 +14,13 @@ import pyarrow as pa
 
 from pipelines.replication.batch.read import Batch
 from pipelines.replication.batch.run_terms import TermResults
-from pipelines.replication.compiled.types import I32, I64, LOW, MINUTE_US
+from pipelines.replication.compiled.types import I32, I64, LOW, MINUTE_US, NULL32
 from pipelines.replication.events.columns import int64_column
 from pipelines.replication.events.sharding import owner
 from pipelines.replication.facts.partition_hw import HwRows
 from pipelines.replication.facts.tables import SCHEMAS
 from pipelines.replication.partition.committed_isr import RETRACTED
 from pipelines.replication.state.state import State
-from pipelines.replication.term.layout import OUT_OF_SYNC, REPLICA_HW
 from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS, SPANS
 
 MS_US = 1000
@@ -69,18 +68,8 @@ class MinuteStats:
         for cluster, broker, minute, word, count in rows.counts():
             self.add(str(state.clusters.all[cluster][0]), broker, minute, word, count)
 
-    def add_sync(self, state: State, rows: dict[str, Any]) -> None:
-        """Adds the change in the number of replicas out of sync."""
-        rows = {n: v[rows["state"] != REPLICA_HW] for n, v in rows.items()}
-        change = (rows["state"] == OUT_OF_SYNC).astype(np.int8) - (rows["previous"] == OUT_OF_SYNC)
-        for step in (1, -1):
-            at = change == step
-            lanes = rows["lane"][at]
-            cluster, broker = state.lanes["cluster"][lanes], state.lanes["broker"][lanes]
-            self.add_at(state, cluster, broker, rows["ts"][at], "out_of_sync_change", step)
-
-    def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str, step: int = 1) -> None:
-        """Adds `step` to one named count of the minute of each `ts`."""
+    def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str) -> None:
+        """Adds 1 to one named count of the minute of each `ts`."""
         unit_us = MS_US if name in TO_THE_MS else MINUTE_US
         units, at = np.unique(ts // unit_us, return_inverse=True)
         places, of = np.unique(cluster.astype(np.int64) << 32 | broker.astype(np.int64) & LOW, return_inverse=True)
@@ -88,7 +77,7 @@ class MinuteStats:
         place = places[keys >> 32]
         found = place >> 32, place << 32 >> 32, units[keys & LOW] * unit_us, counts
         for number, broker_id, since, count in zip(*(values.tolist() for values in found), strict=True):
-            self.add(str(state.clusters.all[number][0]), broker_id, since, name, step * count)
+            self.add(str(state.clusters.all[number][0]), broker_id, since, name, count)
 
     def table(self, batch_id: int) -> pa.Table:
         """silver/minute_stats; a place at which everything is 0 has no row."""
@@ -112,13 +101,15 @@ def _histogram(counts: I64 | None, size: int) -> list[int]:
 
 
 class GaugeState(NamedTuple):
-    """The leader of a partition, and 0 or 1 for each gauge of that broker in which the partition counts."""
+    """The leader of a partition, and what the partition counts for in each gauge of that broker."""
 
     leader_id: int | None
     partitions_change: int
     under_replicated_change: int
     under_min_isr_change: int
     offline_change: int
+    out_of_sync_change: int
+    held_back_change: int
 
 
 GaugeMove = tuple[int, int, GaugeState, GaugeState]
@@ -133,11 +124,11 @@ def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats
         cluster = state.place(partition)[0]
         for name, was, now in zip(GaugeState._fields[1:], before[1:], after[1:], strict=True):
             if was:
-                moved[cluster, before.leader_id, ts, name] -= 1
+                moved[cluster, before.leader_id, ts, name] -= was
             if now:
-                moved[cluster, after.leader_id, ts, name] += 1
+                moved[cluster, after.leader_id, ts, name] += now
         led = before.leader_id
-        if led is None or led < 0 or leader_ids[partition] == led:
+        if led is None or led < 0 or leader_ids[partition] in (led, NULL32):
             continue
         if (lane := state.lane_of(partition, led)) >= 0:
             deposed[lane] = 1

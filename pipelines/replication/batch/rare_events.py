@@ -25,11 +25,13 @@ from pipelines.replication.facts.tables import table
 from pipelines.replication.partition.events import EVENT_COLUMNS, PartitionEvent, partition_events, values
 from pipelines.replication.state.state import PENDING_STARTS, OrderKey, State
 from pipelines.replication.term.constants import BEGAN_MIDFLIGHT, NOT_CUT_OFF, NOT_PREDICTED, PREDICTED, RETRACTED
+from pipelines.replication.term.layout import HELD_BACK, MOVES_ON, OUT_OF_SYNC, REPLICA_HW
 from schemas.replication_events import DISK, PRINTED, WATCHER
 
 _LAG_RULE_MARKS = (PREDICTED, NOT_PREDICTED)
 FIRST = {"leader", "follower", "isr", "config"}
 """Event types that go first in the canonical order of one instant."""
+_WORDS = {OUT_OF_SYNC: "out_of_sync", HELD_BACK: "held_back", MOVES_ON: "moves_on"}
 _STARTS = [CODE["leader"], CODE["follower"]]
 _OF_THE_KEY = ("event_type", "broker_id", "source_id", "source_epoch", "source_seq", "seq")
 _QUEUED_COLUMNS = (*EVENT_COLUMNS, "source_epoch", "source_seq", "seq")
@@ -153,6 +155,21 @@ def queue_follower_hws(state: State, closed: Set[str]) -> None:
         state.partitions["has_events"][partition] = 1
         key = (ts, broker, 1, str(source), int(source_epoch), NEVER)
         state.queued_events.setdefault(partition, []).append((key, event))
+
+
+def queue_words(state: State, rows: Mapping[str, Any]) -> None:
+    """Queues what leaders say of their HW, and of replicas in and out of sync, for histories."""
+    now, outside = rows["state"], rows["previous"] == OUT_OF_SYNC
+    of_hw = now > REPLICA_HW
+    at = np.flatnonzero(of_hw | ((now < REPLICA_HW) & ((now == OUT_OF_SYNC) != outside)))
+    lanes = rows["lane"][at]
+    places = state.lanes["partition"][lanes].tolist(), state.lanes["broker"][lanes].tolist()
+    said = (rows[name][at].tolist() for name in ("ts", "replica", "state"))
+    for partition, broker, ts, replica, word in zip(*places, *said, strict=True):
+        about = None if word > REPLICA_HW else replica
+        event = PartitionEvent(ts, "word", broker, replica_id=about, detail=_WORDS.get(word, "in_sync"))
+        state.partitions["has_events"][partition] = 1
+        state.queued_events.setdefault(partition, []).append(((ts, broker, 1, "", 0, 0), event))
 
 
 def queue_clocks(state: State, clocks: list[WrongClock]) -> None:

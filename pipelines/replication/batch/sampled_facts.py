@@ -31,7 +31,7 @@ class SampledFacts:
         """Makes room for what so many rows of one partition may add, or of partitions with so many members in all."""
         self._rows = {
             HW_ROWS: np.empty((max(2 * rows, _LEAST_ROOM), len(HW_ROWS.defaults)), np.int64),
-            SYNC_ROWS: np.empty((max(2 * (rows + 1) * members, _LEAST_ROOM), len(SYNC_ROWS.defaults)), np.int64),
+            SYNC_ROWS: np.empty((max(2 * (rows + 1) * (members + 1), _LEAST_ROOM), len(SYNC_ROWS.defaults)), np.int64),
             LED: np.empty((max(rows, _LEAST_ROOM), len(LED.defaults)), np.int64),
             PREDICTED: np.empty((max(rows, _LEAST_ROOM), len(PREDICTED.defaults)), np.int64),
             CUT: np.empty((max(rows, _LEAST_ROOM), len(CUT.defaults)), np.int64),

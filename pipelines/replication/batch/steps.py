@@ -29,6 +29,7 @@ from pipelines.replication.batch.rare_events import (
     queue_clocks,
     queue_follower_hws,
     queue_partition_events,
+    queue_words,
     record_assignments,
     start_first_terms,
 )
@@ -184,6 +185,8 @@ class Shard:
         if clocks:
             queue_clocks(state, clocks)
         queue_partition_events(state, batch, results, lookup.predicted)
+        if len(results.sync["lane"]):
+            queue_words(state, results.sync)
         if closed:
             queue_follower_hws(state, closed)
         if state.pending_starts.num_rows:
@@ -228,8 +231,6 @@ class Shard:
         minutes.add_results(self.state, batch, results)
         if results.hw.blocks:
             minutes.add_hw(self.state, results.hw)
-        if len(results.sync["lane"]):
-            minutes.add_sync(self.state, results.sync)
         if broker_wide.num_rows:
             count_broker_wide(self.bucket, self.buckets, broker_wide, minutes)
 

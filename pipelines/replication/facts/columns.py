@@ -267,7 +267,7 @@ def _where(rows: Rows, mask: Any) -> Rows:
 
 def replica_sync(state: State, rows: Rows) -> pa.Table:
     """silver/replica_sync from the kernel's rows."""
-    rows = _where(rows, rows["state"] != REPLICA_HW)
+    rows = _where(rows, rows["state"] < REPLICA_HW)
     if not len(rows["lane"]):
         return EMPTY["replica_sync"]
     lanes, leo, leader_leo = rows["lane"], rows["leo"], rows["leader_leo"]

@@ -25,6 +25,16 @@ MOST_DECISIONS_AT_ONCE = 16
 along."""
 
 
+class LeadersWord(Persisted):
+    """What a broker says, or said last, of a partition that it leads."""
+
+    out_of_sync: set[int] = field(default_factory=set)
+    held_back: bool = False
+
+
+NO_WORD = LeadersWord()
+
+
 class PartitionHistory(Persisted):
     """Takes events in canonical order, hands each to the topic it is about, and gathers the rows published.
 
@@ -41,6 +51,8 @@ class PartitionHistory(Persisted):
     now: int = 0
     changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
+    words: dict[int, LeadersWord] = field(default_factory=dict)
+    """By broker, where it is not that all is well."""
 
     def __post_init__(self) -> None:
         self.topics = self.topics or [self._new_topic()]
@@ -106,6 +118,28 @@ class PartitionHistory(Persisted):
             self.topics[restored[0]].restored_at = 0
             del self.topics[restored[0] - 1]
         return after
+
+    def take_word(self, event: PartitionEvent) -> None:
+        """Takes the word of a broker: of a former leader, too, which may lead again before it says anything else."""
+        word = self.words.pop(event.broker_id, None) or LeadersWord()
+        if event.replica_id is None:
+            word.held_back = event.detail == "held_back" and self.registration.leader_id in (None, event.broker_id)
+        elif event.detail == "out_of_sync":
+            word.out_of_sync.add(event.replica_id)
+        else:
+            word.out_of_sync.discard(event.replica_id)
+        if word != NO_WORD:
+            self.words[event.broker_id] = word
+
+    def speaker(self) -> int | None:
+        """The leader; where nobody said who leads, the broker that spoke as one last."""
+        leader = self.registration.leader_id
+        return next(reversed(self.words), None) if leader is None else leader
+
+    def end_waits(self) -> None:
+        """Forgets that HWs are held back by the word of former leaders: each begins anew if it leads again."""
+        for broker, word in self.words.items():
+            word.held_back = word.held_back and broker == self.speaker()
 
     def settle(self, upto: int, lookup: TermLookup) -> int | None:
         """Takes the decisions due before `upto`; returns when the next one is due."""

@@ -66,7 +66,7 @@ def _has_room(store: Store, record: int, rows: int, found: Found) -> bool:
         and make_room(store.isrs, record, of.isrs, min(of.isrs + rows, KEPT_ISRS))
         and make_room(store.hws, record, of.hws, of.hws + rows)
         and counts.hw[0] + 2 * rows <= len(found.hw)
-        and counts.sync[0] + 2 * (rows + 1) * of.members <= len(found.sync)
+        and counts.sync[0] + 2 * (rows + 1) * (of.members + 1) <= len(found.sync)
         and max(counts.led[0], counts.predicted[0], counts.cut[0]) + rows <= min(len(found.led), len(found.predicted))
     )
 

@@ -71,7 +71,8 @@ def in_isr_at(one: Present, k: int, at: int) -> int:
 
 
 @kernel
-def _add_fact(one: Present, k: int, ts: int, caught_up: int, reason: int, found: Found) -> None:
+def add_change(one: Present, k: int, ts: int, caught_up: int, reason: int, found: Found) -> Record:
+    """Adds a row of SYNC_ROWS about a replica; returns it."""
     of, member, fact = one.record[0], one.members[k], found.sync[found.counts.sync[0]]
     outside = member.out_of_sync == 1
     fact.lane, fact.ts, fact.replica = of.lane, ts, member.broker
@@ -81,6 +82,7 @@ def _add_fact(one: Present, k: int, ts: int, caught_up: int, reason: int, found:
     fact.leader_leo, fact.reason, fact.leader_epoch = of.leo, reason, of.epoch
     fact.topic_id, fact.level = of.topic_id, POLLED
     found.counts.sync[0] += 1
+    return fact
 
 
 @kernel
@@ -102,7 +104,7 @@ def settle(one: Present, now: int, lag_max: int, rounds: Rounds, found: Found) -
         deadline = latest + lag_max + MS
         if max(last_round(rounds, of.cluster, member.broker, now), member.since) >= deadline:
             member.out_of_sync = 1
-            _add_fact(one, k, deadline, latest, SILENT if member.since <= latest else BEHIND, found)
+            add_change(one, k, deadline, latest, SILENT if member.since <= latest else BEHIND, found)
 
 
 @kernel
@@ -128,7 +130,7 @@ def take_follower(one: Present, row: Record, rounds: Rounds, found: Found) -> No
         step = find_step_above(one, leo)
         if step < 0 or ts <= one.steps[step].least + row.lag_max:
             member.out_of_sync = 0
-            _add_fact(one, k, ts, ts if step < 0 else caught_up_by(one, step), RECOVERED, found)
+            add_change(one, k, ts, ts if step < 0 else caught_up_by(one, step), RECOVERED, found)
 
 
 @hot
@@ -157,7 +159,7 @@ def end_lags(one: Present, ts: int, found: Found) -> None:
         one.members[k].fetched = -1
         if one.members[k].out_of_sync == 1:
             one.members[k].out_of_sync = 0
-            _add_fact(one, k, ts, NULL, RECOVERED, found)
+            add_change(one, k, ts, NULL, RECOVERED, found)
 
 
 @kernel
@@ -169,7 +171,7 @@ def assign(one: Present, assigned: int, row: Record, found: Found) -> None:
         member = one.members[k]
         if member.out_of_sync == 1 and not is_in(assigned, k):
             member.out_of_sync = 0
-            _add_fact(one, k, row.ts, NULL, UNASSIGNED, found)
+            add_change(one, k, row.ts, NULL, UNASSIGNED, found)
         elif member.answers >= 0 and before != NULL and is_in(assigned, k) and not is_in(before, k):
             member.first = row.ts + row.error
         if not is_in(assigned, k) and member.answers != 1:

@@ -44,12 +44,13 @@ SAMPLED = record_layout(
     isrs=0,
     hws=0,
     held=0,
+    held_back=0,
 )
 """A sampled partition. `lane`: of its present leader; `began`: when that was first seen, `seen`: when it answered last;
 `isr`, `assigned`: NULL if not known; `hw` was answered first at `hw_ts`, to `hw_source`; `stalled_since`: since when
 the records below `waits_for` have waited to be committed, by samples from `compared_from` on, which are of one ISR;
 `gone`: its topic is no longer in the metadata. `members` to `hws` count its records in each of CHILDREN; `held`:
-replicas that rows of HELD_HWS name."""
+replicas that rows of HELD_HWS name; `held_back`: whether a row says that its HW is held back."""
 
 HELD_HWS = record_layout(**dict(zip(HW_ROWS.names, HW_ROWS.defaults, strict=True)), due=NULL, logged=NULL)
 """A row of HW_ROWS in a term that the leader's log tells, too. `due`: when the log must have reached it, by its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.replication.compiled.decorators import hot, kernel
 from pipelines.replication.compiled.records import Record, RecordArray
-from pipelines.replication.compiled.types import I32, NULL
+from pipelines.replication.compiled.types import I32, MS, NULL
 from pipelines.replication.events.columns import CODE
 from pipelines.replication.samples.bundles import (
     Found,
@@ -17,6 +17,7 @@ from pipelines.replication.samples.bundles import (
     last_round,
 )
 from pipelines.replication.samples.lag import (
+    add_change,
     assign,
     drop_first,
     end_lags,
@@ -29,8 +30,20 @@ from pipelines.replication.samples.lag import (
 )
 from pipelines.replication.samples.layout import KEPT_ISRS, KEPT_TERMS, NOT_KNOWN
 from pipelines.replication.term.constants import popcount
-from pipelines.replication.term.layout import ADVANCE, DISAGREE, FREEZE, IDLE, ONLY_WITNESS, REPORT, THAW
+from pipelines.replication.term.layout import (
+    ADVANCE,
+    DISAGREE,
+    FREEZE,
+    HELD_BACK,
+    IDLE,
+    MOVES_ON,
+    ONLY_WITNESS,
+    RECOVERED,
+    REPORT,
+    THAW,
+)
 from schemas.levels import POLLED
+from schemas.partition_health import STALLED_MS
 
 _LEADER, _ISR, _LOST, _SAMPLE = CODE["leader"], CODE["isr"], CODE["lost"], CODE["sample"]
 
@@ -55,6 +68,8 @@ def take_row(one: Present, row: Record, lists: Rows, rounds: Rounds, lanes: Reco
         _add_hw(one, row)
     elif row.kind == _SAMPLE:
         _take_leader(one, row, rounds, found)
+    if of.stalled_since == NULL:
+        _tell_wait(one, row.ts, 0, found)
 
 
 @kernel
@@ -195,7 +210,7 @@ def _take_leader(one: Present, row: Record, rounds: Rounds, found: Found) -> Non
         else:  # a leader that may have started again inside its epoch, with the HW of its checkpoint
             of.hw, of.hw_ts, of.hw_source = row.hw, ts, row.source
             of.stalled_since, of.compared_from = NULL, ts
-    _wait(one, row)
+    _wait(one, row, found)
 
 
 @kernel
@@ -213,7 +228,7 @@ def _take_cut(one: Present, row: Record, found: Found) -> None:
 
 
 @kernel
-def _wait(one: Present, row: Record) -> None:
+def _wait(one: Present, row: Record, found: Found) -> None:
     """Follows the records that wait: they were there at a sample of the leader, and are not committed at a later one
     under the same ISR (docs/kafka-rules.md 7.5)."""
     of = one.record[0]
@@ -222,6 +237,21 @@ def _wait(one: Present, row: Record) -> None:
     elif of.stalled_since == NULL or not of.hw < of.waits_for <= of.leo:
         step = one.steps[find_step_above(one, of.hw)]
         of.stalled_since, of.waits_for = max(step.most, of.compared_from), step.leo
+    held_from = of.stalled_since + STALLED_MS * MS
+    if of.stalled_since != NULL and held_from < of.seen:
+        _tell_wait(one, held_from, 1, found)
+    else:
+        _tell_wait(one, row.ts, 0, found)
+
+
+@kernel
+def _tell_wait(one: Present, ts: int, held_back: int, found: Found) -> None:
+    """Adds a row where the HW is held back from a time on, or no longer; a new leader's is not."""
+    of = one.record[0]
+    leader = find_member(one, of.leader)
+    if held_back != of.held_back and leader >= 0:
+        add_change(one, leader, ts, NULL, RECOVERED, found).state = HELD_BACK if held_back else MOVES_ON
+    of.held_back = held_back
 
 
 @hot

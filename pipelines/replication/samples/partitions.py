@@ -15,7 +15,7 @@ from pipelines.replication.samples.bundles import LEAST_ROOM, Heap, Store
 from pipelines.replication.samples.layout import CHILDREN, KEPT_ISRS, KEPT_STEPS, KEPT_TERMS, SAMPLED, SPAN
 
 _LAYOUTS = {"sampled": SAMPLED} | {f"sampled_{name}": layout for name, layout in CHILDREN.items()}
-_LATER = frozenset({"hw_ts", "hw_source", "held"})
+_LATER = frozenset({"hw_ts", "hw_source", "held", "held_back"})
 """Columns that the first states lack."""
 TABLES = tuple(_LAYOUTS)
 """The tables of a state that has sampled partitions: one of these, and those of its CHILDREN one after the other."""

@@ -57,7 +57,7 @@ _ADDED_COLUMNS = {
     "series": frozenset({"leads_from", "leads_since"}),
     "lanes": frozenset({
         "reported", "witnessed", "witnessed_ts", "last_unmatched", "witnessed_from", "chain_from", "min_isr_told",
-        "level_before", "told_by", "told_ts", "assigned_told", "few_assigned",
+        "level_before", "told_by", "told_ts", "assigned_told", "few_assigned", "held_back", "held_back_from",
     }),
     "replicas": frozenset({"first_fetch", "passed"}),
     "recent_hws": frozenset({"reported"}),

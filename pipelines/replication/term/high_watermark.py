@@ -8,6 +8,7 @@ from pipelines.replication.compiled.types import NULL
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Stats, Term, hw_row, replica_in
 from pipelines.replication.term.constants import MATCHED, bucket_of
+from pipelines.replication.term.held_back import follow_wait
 from pipelines.replication.term.kafka_rules import (
     high_watermark,
     is_caught_up,
@@ -45,13 +46,15 @@ def put_hw(term: Term, ts: int, kind: int, reported: int, holding: int, agreemen
 
 
 @hot
-def on_hw_rose(lane: Record, stats: Stats, now: int, stat: int) -> None:
+def on_hw_rose(term: Term, stats: Stats, now: int, stat: int) -> None:
     """Bookkeeping of a higher HW: how long the append waited, since when the HW stands below the LEO."""
+    lane = term.lane
     if lane.append_ts != NULL and lane.hw >= lane.append_leo:
         if stat >= 0:
             stats.append_to_hw[stat, bucket_of(stats.bounds_us, now - lane.append_ts)] += 1
         lane.append_ts = NULL
     lane.stalled_since = NULL if lane.hw >= lane.leader_leo else now
+    follow_wait(term, now)
 
 
 @hot
@@ -134,7 +137,7 @@ def try_advance(term: Term, timeline: Timeline, stats: Stats, now: int, stat: in
     if high_watermark(lane.hw, lane.leader_leo, lowest) == lane.hw:
         return
     lane.hw = lowest
-    on_hw_rose(lane, stats, now, stat)
+    on_hw_rose(term, stats, now, stat)
     if agreement != OPEN:
         put_hw(term, now, ADVANCE, lowest, holding, agreement)
         return

@@ -9,6 +9,7 @@ from pipelines.replication.events.columns import BY_CONTROLLER, BY_METADATA, Col
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Event, Stats, Term, replica_in
 from pipelines.replication.term.constants import NOT_PREDICTED, PREDICTED, attempt_was_in_vain, lacks_fetches, popcount
+from pipelines.replication.term.held_back import follow_wait
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.kafka_rules import is_under_min_isr
 from pipelines.replication.term.layout import FREEZE, IN_SYNC, OPEN, OUT_OF_SYNC, THAW, UNREPORTED
@@ -29,6 +30,7 @@ def update_under_min_isr(term: Term, now: int) -> None:
     if under == lane.frozen:
         return
     lane.frozen = under
+    follow_wait(term, now)
     if lacks_fetches(lane):
         lane.thawed = now
     if under and strict and lacks_fetches(lane):

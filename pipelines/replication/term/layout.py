@@ -11,8 +11,9 @@ from pipelines.replication.compiled.types import NEVER, NULL, NULL32
 
 IDLE, LEADING, MIDFLIGHT = 0, 1, 2
 """Not leading; leading since a `leader` event; seen leading, but its `leader` event is missing."""
-IN_SYNC, LAGGING, OUT_OF_SYNC, REPLICA_HW = 0, 1, 2, 3
-"""States of a replica; and what marks a row of silver/replica_hw among its rows (its `leo` is the HW)."""
+IN_SYNC, LAGGING, OUT_OF_SYNC, REPLICA_HW, HELD_BACK, MOVES_ON = 0, 1, 2, 3, 4, 5
+"""States of a replica; what marks a row of silver/replica_hw among its rows (its `leo` is the HW); and what marks
+those of the partition, whose HW is held back from then on, or no longer."""
 SLOTS = 4
 """Replica slots per lane to begin with; doubled for all lanes when one needs more."""
 
@@ -85,6 +86,8 @@ LANES = record_layout(
     told_ts=NULL,
     assigned_told=0,
     few_assigned=0,
+    held_back=0,
+    held_back_from=NEVER,
 )
 """`min_isr_told`: the topic's own setting was reported, or is a rule; `version`: the rules of the version that its
 broker had reported when the term began (bits as in kafka_versions, and above them replica.lag.max.messages + 1), 0
@@ -102,7 +105,7 @@ by a chain that begins at `witnessed_from`;
 of a term before lines of its leader were not understood, from which on `level` is 0; `told_by`, `told_ts`: the series
 and the time of the last report, or start, that is not below `agreed`; `assigned_told`: a row named all replicas that
 are assigned; `few_assigned`: none did, and the HW went on in an ISR below min ISR, which counts only where no more
-replicas are assigned."""
+replicas are assigned; `held_back`: a row says that its HW is held back, `held_back_from`: when it will be."""
 
 
 REPLICAS = record_layout(

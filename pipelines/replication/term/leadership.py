@@ -9,6 +9,7 @@ from pipelines.replication.events.columns import Columns
 from pipelines.replication.metadata.layout import Timeline
 from pipelines.replication.term.bundles import Assigned, Event, Stats, Term, replica_in
 from pipelines.replication.term.constants import first_not_below, level_of
+from pipelines.replication.term.held_back import follow_wait
 from pipelines.replication.term.high_watermark import put_hw, try_advance
 from pipelines.replication.term.isr import set_isr, update_under_min_isr
 from pipelines.replication.term.layout import IDLE, LEADING, MIDFLIGHT, OPEN, OVER, TERM_START, UNREPORTED
@@ -47,6 +48,8 @@ def end_term(term: Term, now: int) -> None:
     lane.frozen = 0
     lane.isr_known = 0
     lane.state = IDLE
+    lane.stalled_since = NULL
+    follow_wait(term, now)
 
 
 @kernel
@@ -111,6 +114,7 @@ def start_term(
         replica.passed = NULL if replica.leo == lane.leader_leo else now
     put_hw(term, columns.ts[rare], TERM_START, NULL, 0, UNREPORTED)
     update_under_min_isr(term, now)
+    follow_wait(term, now)
     try_advance(term, timeline, stats, now, event.stat, OPEN)
 
 

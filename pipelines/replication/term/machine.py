@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.replication.compiled.decorators import hot, kernel, part, seldom
 from pipelines.replication.compiled.records import Record, copy_record
-from pipelines.replication.compiled.types import MOST_REPLICAS, NULL
+from pipelines.replication.compiled.types import MOST_REPLICAS, NEVER, NULL
 from pipelines.replication.term.bundles import Event, Run, Term, hw_row
 from pipelines.replication.term.constants import (
     AFTER_GAP,
@@ -233,6 +233,7 @@ def _pass_time(run: Run, job: Record, term: Term, event: Event) -> None:
         resumed = kind == LEADER and run.columns.leader_epoch[event.row.more] == lane.leader_epoch
         if resumed or not is_same_incarnation(lane, run.timeline, clock):
             close_reports(term)
+            lane.held_back_from = NEVER  # it held nothing back while it was down
         else:
             pass_cut_off(term, event)
     elif kind >= 0:

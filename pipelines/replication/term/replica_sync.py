@@ -10,6 +10,7 @@ from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Term, begin_term_row, replica_in
 from pipelines.replication.term.constants import lacks_fetches, unsigned
+from pipelines.replication.term.held_back import follow_wait, put_held_back
 from pipelines.replication.term.kafka_rules import (
     caught_up_at_term_start,
     follower_high_watermark,
@@ -21,6 +22,7 @@ from pipelines.replication.term.kafka_rules import (
 from pipelines.replication.term.layout import (
     BEHIND,
     FETCHED,
+    HELD_BACK,
     IN_SYNC,
     LAGGING,
     NO_STATE,
@@ -77,8 +79,8 @@ def put_sync(term: Term, slot: int, ts: int, state: int) -> Record:
 
 @hot
 def renew_deadline(term: Term) -> None:
-    """The first deadline of any replica is that of the lane."""
-    earliest = NEVER
+    """The first deadline of any replica, or of the HW, is that of the lane."""
+    earliest = term.lane.held_back_from
     for slot in range(term.lane.slots):
         earliest = min(earliest, replica_in(term, slot).due)
     term.lane.deadline = earliest
@@ -98,10 +100,12 @@ def next_deadline(term: Term, replica: Record, since: int) -> int:
 
 @hot
 def pass_deadlines(term: Term, now: int) -> None:
-    """Replicas that did not fetch in time: lagging after half the lag, out of sync after all of it."""
+    """Replicas that did not fetch in time: lagging after half the lag, out of sync after all of it. A HW held back."""
     lane = term.lane
     while seldom(lane.deadline < now):
         due = lane.deadline
+        if lane.held_back_from == due:
+            put_held_back(term, due, HELD_BACK)
         for slot in range(lane.slots):
             replica = replica_in(term, slot)
             if replica.due == due:
@@ -187,6 +191,7 @@ def leader_leo_grew(term: Term, leo: int, now: int) -> None:
         lane.append_leo = leo
     if lane.stalled_since == NULL:
         lane.stalled_since = now
+        follow_wait(term, now)
     if seldom(by_messages):
         for slot in range(lane.slots):
             update_sync_state(term, slot, now)

@@ -7,6 +7,7 @@ from pipelines.replication.compiled.records import Record
 from pipelines.replication.compiled.types import NEVER, NULL
 from pipelines.replication.term.bundles import Event, Stats, Term, hw_row, replica_in
 from pipelines.replication.term.constants import RETRACTED
+from pipelines.replication.term.held_back import follow_wait
 from pipelines.replication.term.high_watermark import agree, in_maximal_isr, on_hw_rose, put_hw
 from pipelines.replication.term.layout import ADVANCE, DISAGREE, ONLY_WITNESS, OPEN, REPORT, TERM_START
 from pipelines.replication.term.replica_sync import leader_leo_grew, note_first_fetches, on_fetched, update_sync_state
@@ -18,7 +19,7 @@ def accept_report(term: Term, stats: Stats, event: Event, hw: int, before: int) 
     lane = term.lane
     lane.hw = hw
     agree(lane, hw)
-    on_hw_rose(lane, stats, event.now, event.stat)
+    on_hw_rose(term, stats, event.now, event.stat)
     put_hw(term, event.now, ADVANCE, hw, 0, ONLY_WITNESS).hw_before = before
 
 
@@ -70,6 +71,7 @@ def lower_leos(term: Term, now: int) -> None:
     lane = term.lane
     lane.leader_leo = max(lane.reported_leo, lane.hw)
     lane.stalled_since = NULL if lane.hw >= lane.leader_leo else now
+    follow_wait(term, now)
     for slot in range(lane.slots):
         replica = replica_in(term, slot)
         if replica.id == lane.broker:

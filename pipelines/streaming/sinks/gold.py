@@ -38,6 +38,7 @@ GAUGES = {
     "under_min_isr": "under_min_isr_change",
     "out_of_sync_replicas": "out_of_sync_change",
     "offline": "offline_change",
+    "held_back": "held_back_change",
 }
 """Columns that stand for the end of a minute, and the counts whose running sum they are."""
 TALLIES = {"shrinks": "shrink:", "expands": "expand:", "regressions": "regression:"}

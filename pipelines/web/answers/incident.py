@@ -41,6 +41,7 @@ PARTITIONS, LINES, FEW = 200, 60, 12
 NONE_LOST = "none known"
 AROUND = timedelta(minutes=5)
 SPARE = timedelta(minutes=1)
+CHARTED = GOLD[:3]
 
 
 @dataclass(frozen=True)
@@ -226,15 +227,15 @@ def _partition(row: Row, loss: Row | None, owner: str, card: Card) -> Affected:
 def _series(reader: Reader, cluster: str, since: datetime, until: datetime) -> tuple[int, list[Series]]:
     """Minutes of the chart, and its lines over one scale; none where nothing was counted."""
     found = minutes(reader, cluster, since, min(until, since + timedelta(days=1)))
-    most = max((value or 0 for name in GOLD for value in found[name]), default=0)
-    if not any(value is not None for name in GOLD for value in found[name]):
+    most = max((value or 0 for name in CHARTED for value in found[name]), default=0)
+    if not any(value is not None for name in CHARTED for value in found[name]):
         return 0, []
     series = [
         Series(words, max(value or 0 for value in found[name]), step_path(found[name], most, 100), found[name],
                found[f"{name}_s"])
-        for name, words in zip(GOLD, ("offline", "under min ISR", "under-replicated"), strict=True)
+        for name, words in zip(CHARTED, ("offline", "under min ISR", "under-replicated"), strict=True)
     ]  # fmt: skip
-    return len(found[GOLD[0]]), series
+    return len(found[CHARTED[0]]), series
 
 
 def _notes(reader: Reader, card: Card, ids: Sequence[str]) -> list[Row]:

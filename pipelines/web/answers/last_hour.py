@@ -1,4 +1,4 @@
-"""Counts of a cluster by minute: those of gold, what was held back or not covered, and what was lost by then."""
+"""Counts of a cluster by minute: those of gold, what was not covered, and what was lost by then."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from pipelines.lake.queries import VIEWS, Filter, Row, instant, text
 from pipelines.web.answers.common import rows
 from pipelines.web.snapshot import Reader
-from schemas import broker_lag, broker_minute, cluster_minute, coverage, hw_regressions
+from schemas import broker_minute, cluster_minute, coverage, hw_regressions
 
 MINUTE = timedelta(minutes=1)
 SETTLED = 2 * MINUTE
 """A stretch that goes on has a row each minute: one whose last is younger goes on."""
-GOLD = ("offline", "under_min_isr", "under_replicated")
+GOLD = ("offline", "under_min_isr", "under_replicated", "held_back")
 Values = list[int | None]
 
 
@@ -29,10 +29,8 @@ def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> d
 
 
 def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime, lost: int | None) -> dict[str, Values]:
-    """Partitions held back and not known by minute, and the offsets lost by then, `lost` at the end."""
+    """Partitions not known by minute, and the offsets lost by then, `lost` at the end."""
     within = f"cluster = {text(cluster)} AND {{0}} >= {instant(floor(since))} AND {{0}} <= {instant(until)}"
-    each = f"SELECT ts, sum(led_held_back) AS n FROM t WHERE {within.format('ts')} GROUP BY ts"
-    held = rows(reader, broker_lag.TABLE, f"SELECT ts, n FROM ({each}) ORDER BY n")
     by_broker = "SELECT minute, broker_id, partitions FROM t WHERE broker_id >= 0 AND "
     led = rows(reader, broker_minute.TABLE, by_broker + within.format("minute"))
     seen = f"cluster = {text(cluster)} AND kind = '{coverage.TERMS}' AND to_ts >= {instant(since)}"
@@ -40,7 +38,6 @@ def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime,
     critical = f"SELECT * FROM ({VIEWS['serious'].select(Filter(cluster, since=since, until=until))})"
     gone = rows(reader, hw_regressions.TABLE, f"{critical} WHERE severity = 'critical' ORDER BY ts")
     return {
-        "held back": _placed(since, until, [(row["ts"], row["n"]) for row in held]),
         "not known": not_covered(since, until, led, rows(reader, coverage.TABLE, spans)),
         "lost offsets": [] if lost is None else lost_by_then(since, until, gone, lost),
     }

@@ -25,7 +25,7 @@ _COUNTED = (
     (Condition.OFFLINE, "offline", "offline"),
     (Condition.UNDER_MIN_ISR, "under min ISR", "under_min_isr"),
     (Condition.UNDER_REPLICATED, "under-replicated", "under_replicated"),
-    (Condition.HELD_BACK, "held back", "held back"),
+    (Condition.HELD_BACK, "held back", "held_back"),
 )
 """The name of a count, and its line over the last hour."""
 
