@@ -27,6 +27,8 @@ from schemas.event_types import FIRST_ROUND, POSITION, TOPIC_DELETED, TOPIC_GONE
 from schemas.replication_events import WATCHER
 
 _PLACE = "concat(topic, '-', partition)"
+CREATED_WITHIN_S = 10
+"""Partitions that begin later than their topic by more seconds were added to it."""
 APART_S = 1
 """Rows of one cause and minute less than so many seconds apart are one line: minutes are written by themselves."""
 
@@ -264,17 +266,17 @@ WITH told AS (
 )
 SELECT * FROM told WHERE {rest}
 """
-# A topic begins with the first term of partition 0. What a watcher finds in its first round was there before, and what
-# has records as a broker prints its start, too.
-_CREATIONS = """
+# A topic begins with the first term of partition 0, and may get more partitions later. What a watcher finds in its
+# first round was there before, and what has records as a broker prints its start, too.
+_BEGUN = """
 WITH told AS (
-  SELECT cluster, topic, ts, event_type, source_id, leader_epoch, leo,
+  SELECT cluster, topic, partition, ts, event_type, source_id, leader_epoch, leo,
     min(CASE WHEN event_type = 'progress' THEN ts END) OVER (PARTITION BY cluster, source_id) AS found,
-    row_number() OVER (PARTITION BY cluster, topic ORDER BY ts) AS nth
-  FROM t WHERE {cluster} AND (event_type = 'leader' AND partition = 0
-    OR event_type = 'progress' AND starts_with(detail, '{first_round}'))
+    min(ts) OVER (PARTITION BY cluster, topic) AS begun,
+    row_number() OVER (PARTITION BY cluster, topic, partition ORDER BY ts) AS nth
+  FROM t WHERE {cluster} AND (event_type = 'leader' OR event_type = 'progress' AND starts_with(detail, '{first_round}'))
 )
-SELECT * FROM told WHERE event_type = 'leader' AND nth = 1 AND leader_epoch = 0
+SELECT * FROM told WHERE event_type = 'leader' AND nth = 1 AND leader_epoch = 0 AND {which}
   AND CASE WHEN starts_with(source_id, '{watcher}') THEN ts > found ELSE leo = 0 END AND {rest}
 """
 _ASSIGNED = """
@@ -315,9 +317,12 @@ def _deletions(wanted: Filter) -> str:
     return _ever(_DELETIONS, wanted, deleted=TOPIC_DELETED) + f" AND {Filter(topic=wanted.topic).where(_EVENTS)}"
 
 
-def _creations(wanted: Filter) -> str:
-    creations = _ever(_CREATIONS, wanted, watcher=WATCHER, first_round=FIRST_ROUND)
-    return f"{creations} AND {Filter(topic=wanted.topic).where(_EVENTS)}"
+def _begun(which: str) -> Rows:
+    def rows(wanted: Filter) -> str:
+        begun = _ever(_BEGUN, wanted, watcher=WATCHER, first_round=FIRST_ROUND, which=which)
+        return f"{begun} AND {Filter(topic=wanted.topic).where(_EVENTS)}"
+
+    return rows
 
 
 def _leaderless(wanted: Filter) -> str:
@@ -372,8 +377,10 @@ EVENTS = (
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "topic",
          lambda _: "a consumer found that what it had read is gone", lambda _: "warning",
          f"event_type = 'truncate' AND {_OF_CONSUMER}"),
-    Kind("topic", replication_events.TABLE, _creations, "topic", lambda row: f"topic {row['topic']} was created",
-         lambda _: "info", place=_NOWHERE),
+    Kind("topic", replication_events.TABLE, _begun("partition = 0"), "topic",
+         lambda row: f"topic {row['topic']} was created", lambda _: "info", place=_NOWHERE),
+    Kind("topic", replication_events.TABLE, _begun(f"ts > begun + INTERVAL '{CREATED_WITHIN_S} seconds'"), "topic",
+         lambda row: f"topic {row['topic']} has more partitions", lambda _: "info"),
     Kind("reassignment", partition_health.TABLE, _reassignments, "before, ar",
          lambda row: f"replicas from {_ids(row['before'])} to {_ids(row['ar'])}", lambda _: "info",
          about="array_has(before, {broker}) <> array_has(ar, {broker})"),

@@ -264,6 +264,15 @@ def test_a_topic_is_created_as_it_first_begins_and_not_as_a_watcher_finds_it(lak
     assert told(lake, Filter("prod", "printed")) == told(lake)[1:]
 
 
+def test_partitions_that_a_topic_gets_later_have_a_line(lake):
+    begins = ((5, 0), (6, 1), (7, 2), (90, 3), (90, 4), (95, 3))
+    rows = [begin(seconds, "broker-1/x", "orders", partition=n) for seconds, n in begins]
+    write(lake, "replication_events", *rows, begin(99, "broker-1/x", "orders", partition=5, leader_epoch=2))
+    grown = (90, "topic", "topic orders has more partitions: 2 partitions (orders-3, orders-4)")
+    assert told(lake) == [(5, "topic", "topic orders was created"), grown]
+    assert told(lake, Filter("prod", "clicks")) == []
+
+
 def test_a_partition_that_nobody_leads_has_a_line_once_whoever_told_it(lake):
     gone = {"event_type": "election", "leader_id": -1, "leader_epoch": 5}
     told = [fetch(s, None, None, broker_id=b, **gone) for s, b in ((10, 100), (12, 101), (40, 100))]
