@@ -64,12 +64,9 @@ def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
 
 def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> dict[str, str]:
     """What may change while an alert fires."""
-    found, head = {"summary": sentence(state, unseen=unseen)}, state
+    found, head, lines = {"summary": sentence(state, unseen=unseen)}, state, list[str]()
     if state.rule == INCIDENT:
-        found = {
-            "summary": incident_line(state),
-            "description": "\n".join(incident_lines(state, links, seen, unseen=unseen)),
-        }
+        found["summary"], lines = incident_line(state), incident_lines(state, links, seen, unseen=unseen)
         alerts = alerts_of(state, seen)
         head = gravest(alerts) if alerts else state
     found |= {
@@ -82,7 +79,8 @@ def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = Fa
     }
     if brokers := _BROKERS.fullmatch(state.subject):
         found["brokers"] = brokers[1]
-    return {name: _short(printable(value)) for name, value in found.items() if value}
+    said = {name: printable(value) for name, value in found.items()} | {"description": "\n".join(map(printable, lines))}
+    return {name: _short(value) for name, value in said.items() if value}
 
 
 class Alertmanager:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from urllib.parse import quote
 
 from pipelines.alerting.incident_title import gravest, weight
 from pipelines.alerting.messages import status
+from pipelines.alerting.outbox import HANDLED
 from pipelines.alerting.rules import RULES
 from pipelines.alerting.state import END, WITHDRAWN, AlertState
 from pipelines.notify.config import Links
@@ -84,6 +85,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
         for one in sorted(alerts, key=lambda one: (not one.firing, [-n for n in weight(one)], one.first_ts))[:SENTENCES]
     ]
     lines += [f"and {len(alerts) - SENTENCES:,} alerts more"] if len(alerts) > SENTENCES else []
+    lines += dict.fromkeys(words.shorten(f"Handled: {note}") for one in alerts if (note := _parts(one)[1]))
     lines += _copies(alerts, seen)
     if state.firing:
         said = seen.present.get(state.labels.get("cluster", ""), ())
@@ -103,7 +105,14 @@ def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
     """The alert's sentence; where the incident stands otherwise, that it fires again, or since when it is over."""
     if alert.firing and not incident.firing:
         return f"again, in another incident: {alert.summary}"
+    alert = replace(alert, summary=_parts(alert)[0])
     return f"{'' if incident.firing else 'was: '}{sentence(alert, over=incident.firing)}"
+
+
+def _parts(alert: AlertState) -> tuple[str, str]:
+    """The sentence of an alert, and what the note says by which a person ended it; empty without one."""
+    head, _, said = alert.summary.partition(f"; {HANDLED}: ")
+    return (head, said) if alert.labels.get(END) == HANDLED else (alert.summary, "")
 
 
 SENTENCES = 5

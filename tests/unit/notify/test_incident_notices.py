@@ -182,6 +182,16 @@ def test_the_end_of_a_loss_is_no_good_news(desk):
     assert [one.weight for one in late.got] == ["critical"]
 
 
+def test_the_note_that_handles_a_loss_is_in_its_message_however_long_the_loss_is(desk):
+    long = replace(LOST, summary=f"prod: LOST: {', '.join(f'orders-{n} offsets 120..299' for n in range(9))}")
+    said = "sent again from the source; see OPS-12"
+    noted = {"labels": {**long.labels, "end": "handled"}, "summary": f"{long.summary}; handled: {said}"}
+    phone = Phone(desk)
+    phone.watch(500, long, replace(over(long, 100), **noted))
+    assert phone.got[-1].title.startswith("HANDLED LOST")
+    assert f"Handled: {said}" in phone.got[-1].body.splitlines()
+
+
 def withdrawn(one, seconds):
     ended = over(one, seconds)
     return replace(ended, summary=f"{one.summary} (found no more)", labels={**one.labels, "end": "withdrawn"})
@@ -457,6 +467,7 @@ def test_an_alertmanager_has_an_alert_for_each_severity_that_fires_until_the_end
     (first,) = fires(*states)
     assert first["labels"].keys() == {"lake", "alertname", "cluster", "incident", "severity", "owner"}
     assert first["labels"]["owner"] == "data"
+    assert "Owner: data (#data-oncall)" in first["annotations"]["description"].splitlines()
     desk.clock.pass_(30)
     both = fires(*states)
     assert [one["labels"]["severity"] for one in both] == ["warning", "critical"]
