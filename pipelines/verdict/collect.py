@@ -13,7 +13,7 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.coverage import terms_seen
-from pipelines.verdict.falls import falls, loss_times, not_told, told_alone, told_losses
+from pipelines.verdict.falls import falls, loss_times, not_told, told_alone, told_losses, with_handled
 from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
@@ -135,7 +135,11 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     lost = replace(wanted, since=not_told(told, times, wanted.since))
     records = [replace(one, told=tuple(alone[one.cluster])) for one in records]
     waits = longer_waits(lake, {name: reported[name].sources for name in names})
-    asked = tuple(record for record in _filled(lake, wanted, lost, records, quiet, waits) if _concerned(record))
+    asked = tuple(
+        replace(record, falls=with_handled(record.falls, told.get(record.cluster, ())))
+        for record in _filled(lake, wanted, lost, records, quiet, waits)
+        if _concerned(record)
+    )
     return Survey(lake, wanted, asked, quiet, waits)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pipelines.lake.lake import Lake
@@ -26,7 +26,8 @@ _FELL = f"""CASE
   ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
 _LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
 _TOLD = """
-SELECT labels['cluster'] AS cluster, rule, first_ts, last_ts, state, summary, written_at FROM (
+SELECT labels['cluster'] AS cluster, rule, first_ts, last_ts, state, summary, written_at,
+  state <> 'firing' AND labels['end'] IS NOT DISTINCT FROM 'handled' AS handled FROM (
   SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
   QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
 WHERE labels['end'] IS DISTINCT FROM 'withdrawn' ORDER BY first_ts
@@ -105,6 +106,14 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
                 words = f"{said}; told at {clock(row['written_at'])}, silver has no row of it any more"
                 found[cluster].append((row["rule"], words))
     return found
+
+
+def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[FallGroup, ...]:
+    """The groups, of which those are handled that an alert has been about which somebody ended."""
+    ended = [(row["first_ts"], row["last_ts"]) for row in told if row["handled"]]
+    return tuple(
+        replace(one, handled=any(first <= one.first and one.last <= last for first, last in ended)) for one in groups
+    )
 
 
 def told_losses(lake: Lake) -> Told:

@@ -13,26 +13,31 @@ from pipelines.verdict.records import ClusterRecord, FallGroup, Limits, State
 from pipelines.verdict.since import Since
 
 
-def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str]]:
-    """The sentences on each state of a cluster's history; none of a cluster that was never reconstructed."""
+def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str, bool]]:
+    """The sentences on each state of a cluster's history, and whether they are on what is handled; none of a cluster
+    that was never reconstructed."""
     if not record.reconstructed or record.judged_to is None:
         return []
     when = _when(record, limits.since, record.judged_to)
     if record.blind:
-        return [(State.NOT_JUDGED, f"{unreadable(record.blind)}; whether anything was lost is not known")]
+        return [(State.NOT_JUDGED, f"{unreadable(record.blind)}; whether anything was lost is not known", False)]
     found = [
-        (state, f"{sentence} ({_when(record, limits.since, record.judged_to, groups)})")
+        (
+            state,
+            f"{sentence} ({_when(record, limits.since, record.judged_to, groups)})",
+            bool(groups) and groups[0].handled,
+        )
         for state, groups, text in _found(record)
-        for sentence in (words.sentences(text, f"{state.value}: ") if groups else [text])
+        for sentence in (words.sentences(text, f"{text.partition(': ')[0]}: ") if groups else [text])
     ]
     # These sentences are as grave as the first one on a loss.
     beside = [*record.copies, *_by_earlier_rules(record, limits.since)]
-    found += [(found[0][0], one) for text in beside if found for one in words.sentences(text)]
+    found += [(found[0][0], one, found[0][2]) for text in beside if found for one in words.sentences(text)]
     if judged.state is State.NOT_JUDGED:
         after = f"whether anything was lost after {words.clock(record.judged_to)} is not judged"
         before = "" if found else f"; before that no loss was found ({when})"
-        return [*found, (State.OK, after + before)]
-    return found or _none(record, limits.since, record.judged_to)
+        return [*found, (State.OK, after + before, False)]
+    return found or [(*one, False) for one in _none(record, limits.since, record.judged_to)]
 
 
 def start(since: Since, judged_to: datetime) -> datetime | None:
@@ -41,20 +46,27 @@ def start(since: Since, judged_to: datetime) -> datetime | None:
 
 
 def _found(record: ClusterRecord) -> Iterator[tuple[State, Sequence[FallGroup], str]]:
-    gone = [group for group in record.falls if group.severity == "critical"]
-    suspect = [group for group in record.falls if group.severity == "warning" and group.name != losses.NOT_EXCLUDED]
-    open_ = [group for group in record.falls if group.name == losses.NOT_EXCLUDED]
     for rule, text in record.told:
         yield State.LOST if rule == "loss" else State.LOSS_NOT_EXCLUDED, (), text
-    if gone:
-        yield State.LOST, gone, losses.lost(gone, record.lost_in)
-    if suspect:
-        yield State.LOSS_NOT_EXCLUDED, suspect, losses.may_be_lost(suspect, record.suspect)
-    if open_:
-        yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
+    yield from _lost(record, [group for group in record.falls if not group.handled])
     for rule in ("unproven_loss", "loss_not_excluded"):
         for text in pending_since(State.LOSS_NOT_EXCLUDED, rule, record):
             yield State.LOSS_NOT_EXCLUDED, (), text
+    for state, groups, text in _lost(record, [group for group in record.falls if group.handled]):
+        yield state, groups, text.replace(": ", ", handled: ", 1)
+
+
+def _lost(record: ClusterRecord, falls: Sequence[FallGroup]) -> Iterator[tuple[State, Sequence[FallGroup], str]]:
+    gone = [group for group in falls if group.severity == "critical"]
+    suspect = [group for group in falls if group.severity == "warning" and group.name != losses.NOT_EXCLUDED]
+    open_ = [group for group in falls if group.name == losses.NOT_EXCLUDED]
+    if gone:
+        yield State.LOST, gone, losses.lost(gone, min(record.lost_in, sum(group.partitions for group in gone)))
+    if suspect:
+        within = min(record.suspect, sum(group.partitions for group in suspect))
+        yield State.LOSS_NOT_EXCLUDED, suspect, losses.may_be_lost(suspect, within)
+    if open_:
+        yield State.LOSS_NOT_EXCLUDED, open_, losses.not_excluded(open_)
 
 
 def _none(record: ClusterRecord, since: Since, judged_to: datetime) -> list[tuple[State, str]]:

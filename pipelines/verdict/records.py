@@ -118,7 +118,8 @@ class PartitionGroup:
 class FallGroup:
     """Falls of the HW of one class, proof and change of leader; `examples` are some of them in words.
 
-    `lost_records` is None where no range is known; `missing` is what there was not to exclude a loss with.
+    `lost_records` is None where no range is known; `missing` is what there was not to exclude a loss with; `handled`:
+    somebody said so of the alert on them.
     """
 
     name: str
@@ -132,6 +133,7 @@ class FallGroup:
     lost_records: int | None = None
     examples: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
+    handled: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,12 @@ class Line:
     state: State
     text: str
     scope: str = ""
+    handled: bool = False
+
+    @property
+    def rank(self) -> float:
+        """The weight of the sentence, the worst first: what is handled stands behind all of the present but OK."""
+        return State.OK.rank - 0.5 if self.handled else self.state.rank
 
     def __str__(self) -> str:
         return printable(f"{self.cluster}{self.scope}: {self.text}")
@@ -52,9 +58,12 @@ def verdict(record: ClusterRecord, limits: Limits, now: datetime) -> Verdict:
             for state, said in present(record, first)
             for text in _split(state, said)
         ),
-        *(Line(record.cluster, "history", *line, record.scope) for line in history(record, first, limits)),
+        *(
+            Line(record.cluster, "history", state, text, record.scope, handled)
+            for state, text, handled in history(record, first, limits)
+        ),
     ]
-    return Verdict(record.cluster, first, tuple(sorted(said, key=lambda line: line.state.rank)))
+    return Verdict(record.cluster, first, tuple(sorted(said, key=lambda line: line.rank)))
 
 
 def _split(state: State, text: str) -> list[str]:
@@ -64,5 +73,5 @@ def _split(state: State, text: str) -> list[str]:
 
 def lines(verdicts: Iterable[Verdict]) -> list[Line]:
     """Every sentence: the clusters with the worst states first, and the worst of each first."""
-    ordered = sorted(verdicts, key=lambda one: (one.state.rank, one.cluster))
+    ordered = sorted(verdicts, key=lambda one: (one.lines[0].rank, one.cluster))
     return [line for one in ordered for line in one.lines]

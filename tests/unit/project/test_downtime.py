@@ -94,6 +94,7 @@ def test_incidents_are_shown_and_a_note_handles_the_loss_in_one_and_ends_no_outa
     assert states == {"under_min_isr": True, "loss": False}
     last = read_incidents(Lake(lake))[-1]
     assert (last.incident_id, len(last.firing), last.state) == (name, 1, "open")
+    assert "prod: LOST, handled: " in hwmark("show", "verdict", "--lake", lake).output
 
 
 def test_a_yes_of_the_gate_opens_a_downtime_and_a_no_none(lake):

@@ -506,6 +506,21 @@ def test_where_no_start_of_a_term_was_read_of_any_partition_nothing_is_judged():
     assert some.startswith("a loss is not excluded from ")
 
 
+def test_what_is_handled_says_so_and_stands_behind_the_present_but_ok():
+    at_risk = replace(SOUND, groups=(PartitionGroup(Condition.UNDER_REPLICATED, (2,), 1),))
+    handled, later = replace(LOSS, handled=True), replace(LOSS, first=at(-30), last=at(-30))
+    found = verdict(replace(at_risk, falls=(handled, later), lost_in=4), Limits(), at(25)).lines
+    assert [(line.text.split(" offsets")[0], line.handled) for line in found if line.state is State.LOST] == [
+        ("LOST: 360", False), ("LOST, handled: 360", True),
+    ]  # fmt: skip
+    alone = verdict(replace(at_risk, falls=(handled,), lost_in=2), Limits(), at(25))
+    assert [line.state for line in alone.lines[:2]] == [State.AT_RISK, State.LOST]
+    sound = verdict(replace(SOUND, falls=(handled,), lost_in=2), Limits(), at(25))
+    assert [line.state for line in sound.lines[:2]] == [State.LOST, State.OK]
+    elsewhere = verdict(replace(at_risk, cluster="zoo"), Limits(), at(25))
+    assert next(line.cluster for line in lines([sound, elsewhere])) == "zoo"
+
+
 @pytest.mark.parametrize(("severity", "state"), [("critical", State.LOST), ("warning", State.LOSS_NOT_EXCLUDED)])
 def test_the_last_copy_is_as_grave_as_what_is_lost_or_may_be(severity, state):
     fall = FallGroup(
