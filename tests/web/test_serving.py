@@ -6,18 +6,22 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from starlette.testclient import TestClient
 
 from pipelines.errors import UsageError
 from pipelines.lake.lake import Lake
 from pipelines.verdict import Limits
 from pipelines.web import server, snapshot
+from pipelines.web.app import create_app
 from pipelines.web.asked import Asked, asked_of
 from pipelines.web.snapshot import KEPT, Reader, UnreadableError
 from tests.unit.project.lakes import at, health, sound, write
+from tests.web import staged
 from tests.web.lakes import NOW, incident
 from tests.web.serving import served
 
@@ -249,3 +253,16 @@ def test_page_and_report_start_without_spark_and_what_takes_long():
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
     assert not {"pyspark", "numba", "altair", "pandas"} & set(loaded)
     assert "pipelines.web.app" in loaded
+
+
+@pytest.mark.parametrize("view", staged.VIEWS)
+def test_what_only_time_has_passed_for_is_not_read_again(view, lake):
+    staged.write_lake(lake, "gone")
+    clock = [NOW]
+    reader = Reader(Lake(lake), Limits(), lambda: clock[0], 3600)
+    client = TestClient(create_app(reader))
+    client.get(staged.VIEWS[view])
+    kept = {*reader._answers}
+    clock[0] += timedelta(seconds=3)
+    assert client.get(staged.VIEWS[view]).status_code == 200
+    assert {*reader._answers} == kept

@@ -123,7 +123,7 @@ def _band(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     """Its states one after another; before the first change, and after the last that was told, nothing is said."""
     if within is None:
         return []
-    wanted = Filter(asked.cluster, until=within[1])
+    wanted = Filter(asked.cluster, until=asked.until_ts)
     found = reader.answer(
         ("band", wanted, asked.broker),
         lambda lake: timeline(lake, wanted, LINES, _STATE_KINDS, asked.broker, newest=True),
@@ -165,7 +165,7 @@ def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
     """ISRs left and terms begun in each of PIECES pieces of the time: name, most, path of SVG; none without a table."""
     if within is None:
         return []
-    wanted = Filter(asked.cluster, since=within[0], until=within[1])
+    wanted = Filter(asked.cluster, since=within[0], until=asked.until_ts)
     step = max(1, int((within[1] - within[0]) / timedelta(seconds=1)) // PIECES + 1)
     bin = f"date_bin(interval '{step} seconds', ts, {instant(within[0])})"
     lost = f"SELECT {bin} AS bin FROM ({VIEWS['isr'].select(wanted)}) WHERE array_has(removed, {asked.broker})"

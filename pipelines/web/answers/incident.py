@@ -124,7 +124,8 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
     asked = replace(asked, cluster=card.cluster or None, topic=None, partition=None)
     since, until = card.ts - AROUND, (card.until or reader.now()) + AROUND
     until = min(until, max(asked.until_ts or reader.now(), card.ts + AROUND))
-    wanted = Filter(asked.cluster, None, None, since, until)
+    goes_on = card.until is None and asked.until is None  # a query without "now" is asked once a version
+    wanted = Filter(asked.cluster, None, None, since, None if goes_on else until)
     ids = [one.alert_id for one in alerts]
     with timed(asked, "timeline"):
         lines = reader.answer(("incident", wanted), lambda lake: timeline(lake, wanted, LINES, KINDS, newest=True))

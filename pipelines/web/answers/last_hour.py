@@ -21,7 +21,7 @@ Values = list[int | None]
 def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, Values]:
     """The worst of each minute by its count, and its seconds (`…_s`), in order of time; None: not known."""
     columns = ", ".join(f"{name}, {name}_max, CAST(round({name}_s) AS BIGINT) AS {name}_s" for name in GOLD)
-    where = f"cluster = {text(cluster)} AND minute >= {instant(floor(since))} AND minute <= {instant(until)}"
+    where = f"cluster = {text(cluster)} AND minute >= {instant(floor(since))} AND minute <= {instant(floor(until))}"
     found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {columns} FROM t WHERE {where}")
     values = {name: [(row["minute"], _worst(row, name)) for row in found] for name in GOLD}
     values |= {f"{name}_s": [(row["minute"], row[f"{name}_s"]) for row in found] for name in GOLD}

@@ -112,7 +112,8 @@ def _coverage(
         return [], None, None
     since, until = within
     keys = "broker_id, kind, from_ts"
-    where = f"cluster = {text(records[0].cluster)} AND to_ts >= {instant(since)} AND from_ts <= {instant(until)}"
+    where = f"cluster = {text(records[0].cluster)} AND to_ts >= {instant(since)}"
+    where += f" AND from_ts <= {instant(until)}" if asked.until else ""
     found = rows(
         reader,
         coverage.TABLE,
