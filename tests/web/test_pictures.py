@@ -16,7 +16,7 @@ def test_partitions_that_stand_alike_are_one_line_and_each_of_them_is_folded(loo
     shown = section(look("gone", "topic"), "cells")
     lines = re.findall(r"<li>(.*?)</li>", shown.partition("<details")[0], re.S)
     assert [re.sub(r"\s+", " ", re.sub("<[^>]*>", "", one)).strip() for one in lines] == [
-        "AT RISK 0..47 48 partitions without broker 2 in the ISR"
+        "AT RISK 0..47 without broker 2 in the ISR"
     ]
     assert "<table" not in shown.partition("<details")[0]
     assert shown.count('<th scope="row">') == 48
@@ -156,3 +156,11 @@ def test_sources_say_from_when_on_their_broker_is_covered(look):  # noqa: F811
     assert re.sub(r"\s+", " ", re.sub("<[^>]*>", " ", row)).split()[:5] == [
         "watch/main/broker-2", "2", "2026-08-25", "12:00:00", "11:56:00",
     ]  # fmt: skip
+
+
+def test_an_alert_among_what_happened_leads_to_its_incident(look):  # noqa: F811
+    shown = section(look("gone", "broker"), "happened")
+    assert (
+        re.findall(r'<a href="([^"]*)">alert</a>', shown)
+        == ["/incident?cluster=prod&amp;incident_id=3f2a9c0d11aa22bb"] * 2
+    )
