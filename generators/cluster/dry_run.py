@@ -14,7 +14,7 @@ from generators.cluster.asking.plan import Plan
 from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.notes import Notes
 from generators.cluster.observing.observer import Observer
-from generators.cluster.watcher import Watcher, WatchOptions, require_answers
+from generators.cluster.watcher import Watcher, WatchOptions
 
 BROKER_US = 4
 """Microseconds of a broker's CPU for a partition and request (measured: docs/watch.md)."""
@@ -70,7 +70,7 @@ def cost(options: WatchOptions, *, note: Callable[[str], None]) -> Cost:
         cluster = options.cluster or described.partitions.cluster_id
         watcher = Watcher(options, links, Observer(cluster, options.watcher), Notes(note))
         seconds, first = _round(watcher)
-        require_answers(watcher)
+        watcher.notes.require_answers(watcher.links.by_broker)
         threading.Event().wait(max(0.0, options.interval_s - seconds))
         seconds, later = _round(watcher)
         return _cost(watcher, cluster, seconds, (first, later))
@@ -95,7 +95,7 @@ def _cost(watcher: Watcher, cluster: str, seconds: float, rows: tuple[int, int])
         partitions=len(seen) if seen else 0,
         replicas=len(watcher.observer.replicas),
         brokers=len(hosts),
-        silent=len(watcher.notes.reasons()),
+        silent=len(watcher.notes.silent_brokers),
         requests=sum(plan.requests for plan in plans),
         asked=sum(_asked(plan) for plan in plans),
         request_bytes=sum(plan.request_bytes for plan in plans),

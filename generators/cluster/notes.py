@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from generators.cluster.asking.link import BrokerLink
+from generators.cluster.asking.problems import NotAnswering
 from generators.cluster.asking.round import Settings
 from generators.cluster.observing.answers import Answer
 from generators.cluster.observing.errors import NOT_PERMITTED, error_name
@@ -19,6 +21,8 @@ class Notes:
     """Lines for a person; what was said is not said again before it has changed."""
 
     say: Callable[[str], None]
+    answered: bool = False
+    """Whether some broker has ever answered a round."""
     _silent: dict[int, str] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
     _skipped: int = 0
@@ -37,6 +41,7 @@ class Notes:
 
     def answers(self, broker: int) -> None:
         """A broker answered a round."""
+        self.answered = True
         if self._silent.pop(broker, None) is not None:
             self.say(f"broker {broker} answers again; what it was not asked for meanwhile is a `lost` row")
 
@@ -44,9 +49,18 @@ class Notes:
         """Whether none of these brokers answered when it was last asked."""
         return set(brokers) <= set(self._silent)
 
-    def reasons(self) -> list[tuple[int, str]]:
-        """Brokers that do not answer, and why."""
-        return sorted(self._silent.items())
+    @property
+    def silent_brokers(self) -> set[int]:
+        """Brokers that did not answer when they were last asked."""
+        return set(self._silent)
+
+    def require_answers(self, links: Mapping[int, BrokerLink]) -> None:
+        """Raises NotAnswering if none of the brokers that the cluster names has ever answered."""
+        if self.answered or not links or not self.all_silent(links):
+            return
+        places = {broker: f"{link.address.host}:{link.address.port}" for broker, link in links.items()}
+        reasons = "; ".join(f"broker {b} at {places[b]}: {self._silent[b]}" for b in sorted(places))
+        raise NotAnswering(f"the cluster names brokers that do not answer from here (advertised.listeners?): {reasons}")
 
     def skipped(self, ticks: int, interval_s: float) -> None:
         """Rounds took so long that ticks passed; said when it begins, and at each doubling."""

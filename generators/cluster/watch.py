@@ -17,7 +17,7 @@ from generators.cluster.cluster_links import ClusterLinks
 from generators.cluster.controllers import Controllers
 from generators.cluster.notes import Notes
 from generators.cluster.observing.observer import Observer
-from generators.cluster.watcher import Watcher, WatchOptions, require_answers
+from generators.cluster.watcher import Watcher, WatchOptions
 from generators.cluster.writer import BronzeWriter
 from pipelines.lake.file_systems import StorageOptions
 from pipelines.lake.roles import hold
@@ -139,7 +139,7 @@ def _rounds(
         counts = list[int]()
         put = partial(_put, watcher, writer, began_us, counts)
         complete = watcher.round(schedule.next_at, stop, put)
-        require_answers(watcher)
+        watcher.notes.require_answers(watcher.links.by_broker)
         _say_what_is_watched(watcher)
         put()
         if writer.failure is not None:
@@ -164,7 +164,7 @@ def _say_what_is_watched(watcher: Watcher) -> None:
     seen = watcher.observer.partitions
     if seen is not None and not len(seen):
         watcher.notes.once("no topic is watched: none fits, or none may be described (allow DESCRIBE on the topics)")
-    if not watcher.answered or seen is None:
+    if not watcher.notes.answered or seen is None:
         return
     partitions, hosts = len(seen), len(np.unique(watcher.observer.replicas.broker))
     if not watcher.said:

@@ -26,7 +26,7 @@ from generators.cluster.notes import Notes
 from generators.cluster.observing.answers import Instant
 from generators.cluster.observing.observer import Observer
 from generators.cluster.observing.settings import SettingsSeen
-from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED
+from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED, UNREGISTERED
 
 SETTINGS_EVERY_S = 300.0
 METADATA_WAITED_S = 2.0
@@ -83,8 +83,6 @@ class Watcher:
     plans: dict[int, Plan] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
     _settings_at: dict[int, float] = field(default_factory=dict)
-    answered: bool = False
-    """Whether some broker has ever answered a round."""
     said: bool = False
     """Whether it was said what is watched."""
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
@@ -124,6 +122,7 @@ class Watcher:
                 self.rows = {}
         links = self.links.by_broker
         self._ask_controllers({b: links[b].address for b in self._listings.by_broker if b in links})
+        self._tell_unregistered()
         return complete and out is None and not self._asked
 
     def _tell_pause(self, now_us: int) -> None:
@@ -166,6 +165,14 @@ class Watcher:
         if (found := self.controllers.step(brokers, self.links.wake.set, self._listings.by_broker)) is not None:
             broker, detail = found
             self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
+
+    def _tell_unregistered(self) -> None:
+        """End the sources of brokers that host nothing any more, once the controllers say that they are gone."""
+        if self.controllers is None or self.observer.partitions is None:
+            return
+        for broker in self.observer.brokers - set(np.unique(self.observer.replicas.broker).tolist()):
+            if broker not in self.links.by_broker and self.controllers.registration(broker) == UNREGISTERED:
+                self.rows.setdefault(broker, []).extend(self.observer.state(broker, UNREGISTERED, _now()))
 
     def _learn(self, broker: int, described: Described, at: Instant) -> None:
         self.notes.topics(described.refused)
@@ -257,7 +264,6 @@ class Watcher:
             self._missed(broker, asked.since_us, outcome.error, answers=outcome.listed is not None)
             return False
         self.notes.answers(broker)
-        self.answered = True
         return True
 
     def _missed(self, broker: int, since_us: int, error: BaseException, *, answers: bool = False) -> None:
@@ -295,14 +301,3 @@ def _outcome(asked: _Asked, *, gone: bool) -> Outcome | None:
         error = asked.work.exception
         return Outcome(error=error) if error is not None else asked.work.value
     return Outcome(error=NotAnswering("it is not among the brokers that are up")) if gone else None
-
-
-def require_answers(watcher: Watcher) -> None:
-    """Raises NotAnswering where none of the brokers that the cluster names has ever answered."""
-    links, notes = watcher.links.by_broker, watcher.notes
-    if watcher.answered or not links or not notes.all_silent(links):
-        return
-    reasons = "; ".join(
-        f"broker {b} at {links[b].address.host}:{links[b].address.port}: {r}" for b, r in notes.reasons()
-    )
-    raise NotAnswering(f"the cluster names brokers that do not answer from here (advertised.listeners?): {reasons}")

@@ -149,6 +149,9 @@ class AdminAnswers:
 
     def _60(self, _: Any, version: int) -> Any:
         return DescribeClusterResponse(
-            version=version, throttle_time_ms=0, error_code=0, cluster_id="fake", controller_id=1, brokers=[],
+            version=version, throttle_time_ms=0, error_code=0, cluster_id="fake", controller_id=1,
+            brokers=[DescribeClusterResponse.DescribeClusterBroker(
+                version=version, broker_id=broker, host="h", port=1, rack=None, is_fenced=False
+            ) for broker in self.cluster.registered],
             authorized_operations={DESCRIBE} if self.cluster.describe_cluster else set(),
         )  # fmt: skip

@@ -146,6 +146,8 @@ class FakeCluster:
         self.describe_cluster = describe_cluster
         self.voters = dict.fromkeys(self.brokers, 0)
         """Milliseconds by which each voter of the controllers' quorum is behind; the first one leads it."""
+        self.registered: set[int] = set()
+        """The brokers that the controllers tell to be registered."""
         self.cluster_id = "fake"
         self.invented = 0
         """So many more brokers, that are nowhere, stand in the metadata."""

@@ -493,6 +493,22 @@ def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_th
     assert len(said) == 1, "what stays the same is told once"
 
 
+def test_a_broker_that_hosts_nothing_and_is_no_longer_registered_is_unregistered(cluster, tmp_path, monkeypatch):
+    """It was the last to answer for ever, and its source silent: an unregistered broker's source has ended."""
+    monkeypatch.setattr(controllers, "EVERY_S", 0.2)
+    cluster.registered, cluster.versions[60] = {1, 2, 3}, (0, 2)
+    with watching(cluster, tmp_path) as watcher:
+        watcher.rounds(3, 2)
+        for partition in cluster.topics["orders"].partitions:
+            partition.replicas, partition.isr, partition.leader = [1, 2], [1, 2], 1
+        cluster.stop(3)
+        watcher.rounds(1, 2)
+        cluster.registered = {1, 2}
+        watcher.until(lambda: states_of(watcher, 3)[-1] == "unregistered", "that it is gone")
+        watcher.rounds(1, 3)
+    assert states_of(watcher, 3).count("unregistered") == 1
+
+
 @pytest.mark.parametrize(
     ("voters", "words"),
     [

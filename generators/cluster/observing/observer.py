@@ -53,6 +53,11 @@ class Observer:
     _learnt_us: int | None = None
     """When the metadata was last seen; None: what it says is to be written whole."""
 
+    @property
+    def brokers(self) -> set[int]:
+        """The brokers of which something was told."""
+        return {broker for broker, known in self._brokers.items() if known.told}
+
     def source(self, broker: int) -> Source:
         """The source of a broker's rows."""
         return self._broker(broker).source
@@ -112,7 +117,7 @@ class Observer:
     def state(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
         """The row for whether a broker answers: at each change, and at each round in which it does not."""
         known = self._broker(broker)
-        if detail == known.told and detail.startswith(event_types.ANSWERS):
+        if detail == known.told and not detail.startswith(event_types.NO_ANSWER):
             return []
         known.told = detail
         row = {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
