@@ -195,13 +195,13 @@ class _Reader:
             self._require_same_cluster(next((one.cluster_id for one in directories if one.cluster_id), None))
             self._read(directories, summary)
 
-    def _require_same_cluster(self, cluster_id: str | None) -> None:
+    def _require_same_cluster(self, cluster_id: str | None, what: str = "these directories") -> None:
         """Raises UsageError if what the lake has of this source is of another cluster: how far it was read is, too."""
         known, name = self._state.get("cluster_id") or cluster_id, self._place.cluster
         if cluster_id not in (None, known):
             raise UsageError(
-                f"the lake has {self.source} of cluster {known} as {name}, these directories are of {cluster_id}: name "
-                f"another --cluster, or remove that one with `hwmark forget --cluster {name}`"
+                f"{self.source} of {name} is of cluster {known}, {what} of {cluster_id}: name those of that one, or "
+                f"another --cluster; `hwmark forget --cluster {name}` removes it"
             )
         self._state = {**self._state, "cluster_id": known}
 
@@ -252,7 +252,7 @@ class _MetadataReader(_Reader):
             return
         told = self._quorum() if self._quorum else None
         if isinstance(told, QuorumEnd):
-            _require_cluster(told.cluster_id, directories)
+            self._require_same_cluster(told.cluster_id, "--bootstrap")
         read = self._replay.read(nodes, told if isinstance(told, QuorumEnd) else None)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
@@ -271,15 +271,6 @@ class _MetadataReader(_Reader):
         told = min(told, kept[1]) if kept else 0
         new = (read.offsets >= told) | ((read.offsets >= committed) & (read.offsets < read.committed_end))
         return read.rows.filter(pa.array(new))
-
-
-def _require_cluster(cluster_id: str | None, directories: Sequence[LogDirectory]) -> None:
-    """Raises UsageError if a directory is of another cluster than the brokers that answer."""
-    for one in directories:
-        if None not in (cluster_id, one.cluster_id) and one.cluster_id != cluster_id:
-            raise UsageError(
-                f"{one.path} is of cluster {one.cluster_id}, --bootstrap of {cluster_id}: name brokers of that one"
-            )
 
 
 class _BrokerReader(_Reader):
