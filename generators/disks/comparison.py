@@ -15,6 +15,9 @@ from generators.disks.replica import ReplicaLog
 
 def compare(logs: Sequence[ReplicaLog]) -> None:
     """Add what only a comparison shows to the findings of each replica."""
+    brokers = [log.directory.name for log in logs]
+    for log in logs:
+        log.has_twin = brokers.count(log.directory.name) > 1
     for one, other in combinations(logs, 2):
         if not _are_of_two_topics(one, other):
             _compare_checksums(one, other)

@@ -20,6 +20,7 @@ from generators.disks.producers import Producers
 from generators.disks.records import Damaged, payload_of
 from generators.disks.segments import Segment, WalkEnd, blocks, log_end, segments
 from generators.disks.sparse_index import SparseIndex
+from pipelines.printable import printable
 
 KEPT = np.dtype([("base", "i8"), ("last", "i8"), ("epoch", "i4"), ("crc", "u4"), ("cleaned", "?")])
 DELETE_HORIZON = 0x40
@@ -59,10 +60,15 @@ class ReplicaLog:
     """Whether the cleaner has been in a log of this topic: a leader that this one copied from may have been cleaned."""
     explained_to: int = 0
     """The offset up to which the cleaner has been in a log of this partition."""
+    has_twin: bool = False
+    """Whether it is compared with another log of its own broker."""
 
     @property
     def name(self) -> str:
-        return self.directory.name
+        """Its broker in words, with the path if it is compared with another copy of that one."""
+        return (
+            f"{self.directory.name} ({printable(str(self.directory.path))})" if self.has_twin else self.directory.name
+        )
 
     @cached_property
     def topic_id(self) -> str | None:

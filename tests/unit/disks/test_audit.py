@@ -345,6 +345,14 @@ def test_a_directory_that_is_named_twice_is_no_second_replica(tmp_path):
     assert any("no other replica given has all of them" in f["summary"] for f in told["partitions"][0]["findings"])
 
 
+def test_two_copies_of_one_broker_are_told_apart_by_their_paths(tmp_path):
+    """As from before a start and after it: "following broker 1" said of broker 1 names nothing."""
+    partition(directory(tmp_path / "before", 1), run_of(300), [(0, 0)])
+    partition(directory(tmp_path / "after", 1), [*run_of(120), *run_of(30, 1, 120)], [(0, 0), (1, 120)])
+    (cut,) = (one.detail for one in findings_of(tmp_path) if (one.kind, one.severity.value) == ("cut", "critical"))
+    assert cut.startswith(f"following broker 1 ({tmp_path}/after/broker-1) it cuts 120..299")
+
+
 def test_a_folder_without_logs_is_wrong_usage(tmp_path):
     assert hwmark(tmp_path).exit_code == 2
     assert hwmark(tmp_path / "none").exit_code == 2
