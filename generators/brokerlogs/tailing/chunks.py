@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from generators.brokerlogs.events.event_rows import EVENTS
 from generators.brokerlogs.tailing.progress import running_time
 from generators.brokerlogs.tailing.read_position import ReadPosition
 
@@ -45,6 +46,10 @@ class Chunks:
     def skip(self) -> int:
         """How many rows from the state of the next chunk on were taken."""
         return self._waiting[0].taken if self._waiting else self._skip
+
+    def rows(self) -> pa.Table:
+        """The rows that wait."""
+        return pa.concat_tables([EVENTS.empty_table(), *(chunk.rows.slice(chunk.taken) for chunk in self._waiting)])
 
     def append(
         self, rows: pa.Table, read_position: ReadPosition | None, parser: bytes, max_ts: int, *, whole: bool

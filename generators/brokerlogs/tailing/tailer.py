@@ -106,8 +106,7 @@ class Tailer:
         self.time = SourceTime(state, self.time.defaults)
         self._settings_digest: str | None = state.get("settings")
         self._chunks = Chunks(state.get("skip", 0))
-        told = state.get("voice", {}), state.get("spans", ()), state.get("beside", {})
-        self.grades = LineGrades(self.source.source_id, *told)
+        self.grades = LineGrades(self.source.source_id, state)
 
     def look_into(self, source: Source) -> None:
         """Read the files of this source, which is the same one with more or fewer folders."""
@@ -128,9 +127,7 @@ class Tailer:
             "numbers": self.numbering.as_json(),
             **self.time.as_json(),
             "settings": self._settings_digest,
-            "voice": self.grades.steps,
-            "spans": self.grades.spans,
-            "beside": self.grades.earlier,
+            **self.grades.as_json(),
             "unread": self.missing.unread,
         }
 
@@ -143,6 +140,11 @@ class Tailer:
     def drained(self) -> bool:
         """Whether every row read was taken."""
         return self._chunks.first is None
+
+    @property
+    def rows_ahead(self) -> pa.Table:
+        """The rows that were read, and not taken."""
+        return self._chunks.rows()
 
     @property
     def finished(self) -> bool:
@@ -262,7 +264,7 @@ class Tailer:
         if not rows.num_rows:
             return []
         between = self.time.interleave(rows, self.parser.shown)
-        kept, messages = self.grades.own_rows(between, [tailer.grades for tailer in self.siblings])
+        kept, messages = self.grades.own_rows(between, [(one.grades, one.rows_ahead) for one in self.siblings])
         self.messages.extend(messages)
         first = self._settings_events(rows["ts"][0].value)
         self.time.advance(rows, int(chunk.running[end - 1]))

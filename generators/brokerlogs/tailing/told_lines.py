@@ -132,7 +132,7 @@ class Told:
                 runs.extend(_trimmed(run, runs))
         if (unknown := _outside(digests, runs)).any():
             for stretch, end in limits:
-                alone |= unknown & _are_in(digests, stretch.lines(stretch.first, end))
+                alone |= unknown & are_in(digests, stretch.lines(stretch.first, end))
         return sorted(runs), alone
 
     def _index(self) -> None:
@@ -178,7 +178,7 @@ def _occurrences(digests: Digests, digest: np.int64) -> list[int]:
     return [int(k) for k in np.flatnonzero(digests == digest)[-_OCCURRENCES:]]
 
 
-def _are_in(digests: Digests, told: Digests) -> Mask:
+def are_in(digests: Digests, told: Digests) -> Mask:
     """A mask of those that are among the told ones, which may be many more."""
     ordered, few = np.sort(digests), np.zeros(1 << 16 << (len(digests) >> 10).bit_length(), np.bool_)
     few[(digests >> 1) & (few.size - 1)] = True

@@ -214,3 +214,53 @@ def test_what_a_file_told_before_another_was_given_counts_once(tmp_path: Path) -
         cluster(logs, server="".join(lines[:upto]), controller="".join(lines[:upto]))
         ingest_logs([logs], cluster="c", lake=lake)
     assert counts_by_file(read_events(lake)) == {("server.log", "hw"): 19, ("controller.log", "hw"): 41}
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        pytest.param([(20, 3), (60_000, 7)], id="printing is switched off"),
+        pytest.param([(600_000, 3), (60_000, 7)], id="and the clock set back by nine minutes"),
+        pytest.param([(20, 3), (20, 7)], id="within the moment that the better file ends with"),
+    ],
+)
+def test_what_the_better_file_does_not_print_comes_from_the_other_one(moves: list[tuple[int, int]], tmp_path: Path):
+    """For ten minutes after its last row the HWs of `server.log` were told by none."""
+    (at, hw), (later, unprinted) = moves
+    better = numbered(leader(), advanced(0, 1, ms=10), advanced(1, hw, ms=at))
+    logs = cluster(tmp_path, replication=better, server=stock(leader(), shrink(at, hw=hw), shrink(later, unprinted)))
+    told = [(row["source_id"][9:], row["hw"]) for row in reported(read_logs([logs], "c")) if row["event_type"] == "hw"]
+    assert told == [("replication.log", 1), ("replication.log", hw), ("server.log", unprinted)]
+
+
+@pytest.mark.parametrize("chunk", [300, 1 << 20])
+def test_hws_between_which_the_clock_was_set_back_come_from_one_file(
+    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two alike each was taken for the one that had ended; they were told twice, or by none."""
+    for name in ("CHUNK", "LEAST_CHUNK"):
+        monkeypatch.setattr(f"generators.brokerlogs.tailing.session.{name}", chunk)
+    times = [*range(0, 4_000_000, 400_000), *range(1, 1_000_000, 300_000), 0, 3_999_999]
+    lean = [leader(), *(advanced(n, n + 1, ms=at) for n, at in enumerate(times))]
+    logs = cluster(tmp_path, server="".join(lean), controller="".join(lean[:9] + lean[12:]))
+    told = [row["hw"] for row in reported(read_logs([logs], "c")) if row["event_type"] == "hw"]
+    assert sorted(told) == list(range(1, len(times) + 1))
+
+
+def test_the_hw_of_a_shrink_that_was_told_before_the_better_file_was_given_counts_once(tmp_path: Path) -> None:
+    logs, lake = cluster(tmp_path, server=stock(shrink(30)), replication=numbered(shrink(30))), str(tmp_path / "lake")
+    for path in (logs / "broker-1/server.log", logs):
+        ingest_logs([path], cluster="c", lake=lake)
+    assert counts_by_file(read_events(lake))["server.log", "hw"] == 1
+    assert counts_by_file(read_events(lake))["replication.log", "hw"] == 0
+
+
+def test_a_copy_that_ends_within_a_moment_hides_none_of_its_hws(tmp_path: Path) -> None:
+    lean = [leader(), *(advanced(n, n + 1, ms=n // 3) for n in range(12))]
+    logs, lake = cluster(tmp_path, server="".join(lean[:6]), controller="".join(lean[:5])), str(tmp_path / "lake")
+    for upto in (6, 13):
+        ingest_logs([logs], cluster="c", lake=lake)
+        cluster(tmp_path, server="".join(lean[:upto]), controller="".join(lean[:8]))
+    ingest_logs([logs], cluster="c", lake=lake)
+    told = [row["hw"] for row in read_events(lake).to_pylist() if row["event_type"] == "hw"]
+    assert sorted(told) == list(range(1, 13))
