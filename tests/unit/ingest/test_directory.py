@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from generators.brokerlogs.discovery.log_series import Series
-from generators.brokerlogs.discovery.walk import Identity
 from generators.brokerlogs.tailing.read_position import PositionLost, ReadPosition
 from generators.brokerlogs.tailing.reader import SeriesReader
 from generators.brokerlogs.tailing.told_lines import Stretch, Told
@@ -43,10 +42,8 @@ MEANWHILE = [
     ("replace",),
 ]
 """What happens between two looks of the reader."""
-_NEXT = (-1, -1)
-"""Stands for the file of the lines that are told next."""
+_AGAIN = " has lines that were told before, they are told again"
 _OPEN, _READ = os.open, os.read
-_NO_HOLE = ("cannot be read", "nothing shows", "emptied in place")
 
 
 class Directory(RuleBasedStateMachine):
@@ -71,10 +68,10 @@ class Directory(RuleBasedStateMachine):
         self.told: Counter[bytes] = Counter()
         self.last = [-1]
         """The line that each reader told last, -1 where the next one is not known to follow it."""
-        self.words: dict[int, Identity] = {}
-        """By reader the file before whose lines it said last that some are missing."""
-        self.again: dict[int, str] = {}
-        """What each reader said last as it lost its position: it may name the file whose lines it tells again."""
+        self.again: dict[int, int] = {}
+        """By reader the file, by inode, of which it said last that it tells lines again, until it has told these."""
+        self.begun: set[int] = set()
+        """The readers that tell lines of that file."""
         self.spoke: set[int] = set()
         """The readers that said, for whatever reason, that lines may be missing before those to come."""
         self.claimed: list[tuple[int, int]] = []
@@ -165,15 +162,12 @@ class Directory(RuleBasedStateMachine):
                 try:
                     lines = reader.read(limit)
                 except PositionLost as lost:
-                    self.last[k], self.words[k], self.again[k] = -1, _NEXT, str(lost)
-                    self.spoke.add(k)
+                    self.last[k] = -1
+                    self._note(k, str(lost))
                     reader.forget_end()
                     continue
-                why = reader.missing()
-                self.spoke |= {k} if why else set()
-                # what cannot be read is told as soon as it can, and what names do not show is no hole here
-                if why is not None and not any(word in why for word in _NO_HOLE):
-                    self.words[k] = _NEXT
+                if why := reader.missing():
+                    self._note(k, why)
                 if not lines:
                     break
                 self._tell(k, lines)
@@ -187,21 +181,30 @@ class Directory(RuleBasedStateMachine):
                 assert len(self.readers) < MOST_READERS
             k += 1
 
+    def _note(self, k: int, why: str) -> None:
+        """A reader says that lines are missing, or told again."""
+        self.spoke.add(k)
+        path, says_again, _ = why.partition(_AGAIN)
+        if says_again:
+            self.begun.discard(k)
+            self.again[k] = os.stat(path).st_ino
+
     def _tell(self, k: int, lines: bytes) -> None:
         assert lines.endswith(b"\n")
         file = self.readers[k].read_position.end
         claims = self.last[k] >= 0 and k not in self.spoke
         self.spoke.discard(k)
-        names = [str(path) for path in self._files() if file and path.stat().st_ino == file[1]]
-        is_said = self.words.get(k) in (file, _NEXT) or any(
-            self.again.get(k, "").startswith(f"{name} has") for name in names
-        )
-        self.words = {one: file if one == k and word == _NEXT else word for one, word in self.words.items()}
+        is_said = file is not None and self.again.get(k) == file[1]
+        if is_said:
+            self.begun.add(k)
+        elif k in self.begun:
+            self.begun.discard(k)
+            del self.again[k]
         for line in lines.splitlines():
             if line.endswith(b" ."):
                 number, self.told[line] = int(line.split()[1]), self.told[line] + 1
                 assert self.told[line] == 1 or is_said, f"reader {k} tells again: {line}"
-                assert number > self.last[k] or not self.has_order, (number, self.last[k])
+                assert number > self.last[k] or not (self.has_order and claims), (number, self.last[k])
                 self.claimed += [(self.last[k], number)] if claims else []
                 self.last[k], claims = number, True
 
