@@ -173,7 +173,8 @@ class OpenFile:
         is_read = not back and self.offset + len(self._rest) >= stat.st_size and is_whole
         mtime_ns = stat.st_mtime_ns if (ended if self._packed else is_read) else -1
         damage = self.bytes.damage if ended else None
-        return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(self._tail_at(back)), damage or "")
+        tail = self._tail_at(back) or (self._rest[-TAIL:] if mtime_ns >= 0 and not self._packed else b"")
+        return Seen(self.offset - back, stat.st_size, mtime_ns, _digest(tail), damage or "")
 
 
 def is_under_its_name(data: LogBytes, entry: Entry) -> bool:
@@ -189,7 +190,8 @@ def holds(entry: Entry, seen: Seen) -> bool:
 
 
 def _holds(data: LogBytes, seen: Seen) -> bool:
-    stat, end = data.stat(), seen.size if data.is_compressed else seen.offset
+    torn = seen.size if seen.mtime_ns >= 0 else 0
+    stat, end = data.stat(), seen.size if data.is_compressed else seen.offset or torn
     return stat is not None and stat.st_size >= end and _digest(data.before(end, TAIL)) == seen.tail
 
 

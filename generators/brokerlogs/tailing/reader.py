@@ -222,6 +222,8 @@ class SeriesReader:
         elif opened.is_as_before:
             if left:
                 self._lines.torn = b"" if left.bytes.damage else left.torn_line()
+            if (seen := files.seen.get(entry.key)) and not (seen.offset or holds(entry, seen)):
+                files.forget(entry.key)  # the line that it had begun is gone
             before = next((one for one in entries if one.key == end), entry)
             self._lines.enter(before, entry, entries, older=older)
             self._file = opened

@@ -581,3 +581,28 @@ def test_a_log_overwritten_by_lines_that_were_told_lacks_none(tmp_path: Path) ->
     live.write_bytes(B + C)
     assert read_with_older(reader) == [C]
     assert reader.missing() is None
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("is_seen_empty", [False, True])
+@pytest.mark.parametrize("length", [20, 2000], ids=["shorter than before", "longer"])
+def test_a_log_that_is_truncated_within_its_first_line_begins_behind_the_file_before_it(
+    length: int, is_seen_empty: bool, restart: bool, tmp_path: Path
+) -> None:
+    """The file before it was told again from its beginning; after a restart the line that was gone had no word."""
+    live, after = tmp_path / "rep.log", b"".join(B.splitlines(keepends=True)[1:])
+    live.write_bytes(A)
+    reader = reader_of(tmp_path)
+    assert rest(reader) == A
+    rotate(live)
+    live.write_bytes(B[:30])
+    assert rest(reader) == b""
+    reader = restarted(reader) if restart else reader
+    live.write_bytes(b"")
+    assert not is_seen_empty or rest(reader) == b""
+    live.write_bytes(after[:length])
+    told, why = rest(reader), reader.missing()
+    live.write_bytes(after)
+    assert told + rest(reader) == after
+    expected = f"{live} was truncated or overwritten, what was written last is not known"
+    assert expected in (why, reader.missing())
