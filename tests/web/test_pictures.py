@@ -2,7 +2,7 @@
 
 import re
 
-from tests.unit.project.lakes import at, health, reported, sound, write
+from tests.unit.project.lakes import at, health, loss, reported, sound, write
 from tests.web import staged
 from tests.web.test_five_seconds import look  # noqa: F401
 from tests.web.test_views import words_of
@@ -164,3 +164,14 @@ def test_an_alert_among_what_happened_leads_to_its_incident(look):  # noqa: F811
         re.findall(r'<a href="([^"]*)">alert</a>', shown)
         == ["/incident?cluster=prod&amp;incident_id=3f2a9c0d11aa22bb"] * 2
     )
+
+
+def test_a_loss_that_is_handled_stands_behind_the_present(lake, ask):
+    sound(lake, health("orders", 0), health("audit", 0, offline=True, leader_id=-1))
+    write(lake, "hw_regressions", loss(ts=at(-100)))
+    labels = {"cluster": "prod", "partitions": "orders-0", "loss": "r1", "end": "handled"}
+    told = {"alert_id": "a1", "rule": "loss", "severity": "critical", "state": "resolved", "summary": "x"}
+    write(lake, "alerts", told | {"labels": list(labels.items()), "first_ts": at(-200), "last_ts": at(0)})
+    page = ask("/")
+    assert "<title>OFFLINE, LOST, hwmark</title>" in page.text
+    assert re.search(r"<dt>records.*?LOST 180 offsets, handled", page.text, re.S)

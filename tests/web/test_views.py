@@ -132,7 +132,13 @@ def test_a_loss_of_which_silver_has_no_row_any_more_is_lost_without_a_count(lake
     sound(lake, health("clicks", 0))
     write(lake, "alerts", alert())
     overview = ask("/api/v1/overview").json()
-    assert overview["clusters"][0]["records"] == {"state": "LOST", "text": "", "since": None, "extent": ""}
+    assert overview["clusters"][0]["records"] == {
+        "state": "LOST",
+        "text": "",
+        "since": None,
+        "extent": "",
+        "handled": False,
+    }
     assert overview["counts"][-1]["number"] is None
 
 

@@ -32,12 +32,20 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Field:
-    """A state, its words, since when it holds, and of how many of the partitions: `1 of 70, 4 not known`."""
+    """A state, its words, since when it holds, of how many of the partitions (`1 of 70, 4 not known`), and whether
+    somebody has handled it.
+    """
 
     state: str
     text: str
     since: datetime | None = None
     extent: str = ""
+    handled: bool = False
+
+    @property
+    def rank(self) -> float:
+        """Its weight, the worst first; what is handled stands behind all of the present but OK."""
+        return State.OK.rank - 0.5 if self.handled else State(self.state).rank
 
 
 @dataclass(frozen=True)
@@ -64,13 +72,13 @@ class ClusterLine:
     def fields(self) -> Sequence[tuple[str, Field]]:
         """The two by name, the records first if they alone are not well."""
         both = ("now", self.now), ("records", self.records)
-        return both[::-1] if self.wrong == [self.records] else both
+        return both[::-1] if self.wrong == [self.records] and not self.records.handled else both
 
     @property
     def wrong(self) -> Sequence[Field]:
         """The fields of the present and of the records that are not well, the worse first."""
         found = [one for one in (self.now, self.records) if one.state not in ("OK", "ended")]
-        return sorted(found, key=lambda one: State(one.state).rank)
+        return sorted(found, key=lambda one: one.rank)
 
 
 @dataclass(frozen=True)
@@ -134,15 +142,17 @@ def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str],
 def records_field(record: ClusterRecord, one: Verdict) -> Field:
     """The worst state of the records within the time asked for, with the offsets known to be lost."""
     history = [line for line in one.lines if line.part == "history"]
-    worst = min((line.state for line in history), key=lambda state: state.rank, default=State.NOT_JUDGED)
-    gone = [group for group in record.falls if group.severity == "critical"]
+    line = min(history, key=lambda line: line.rank, default=None)
+    worst, handled = (line.state, line.handled) if line else (State.NOT_JUDGED, False)
+    gone = [group for group in record.falls if group.severity == "critical" and group.handled is handled]
     if worst is State.LOST:
         least = "at least " if record.told or any(group.proof != "proven" for group in gone) else ""
         said = f"{least}{losses.amount(gone)}" if gone else ""  # of a loss that is only told, no range is known
-        return Field(worst.value, said, min((group.first for group in gone), default=None))
+        said = f"{said}, handled".removeprefix(", ") if handled else said
+        return Field(worst.value, said, min((group.first for group in gone), default=None), handled=handled)
     if worst is State.LOSS_NOT_EXCLUDED:
         first = min((group.first for group in record.falls if group.severity != "info"), default=None)
-        return Field(worst.value, "", first)
+        return Field(worst.value, "handled" if handled else "", first, handled=handled)
     if worst is State.OK and one.judged.state is not State.NOT_JUDGED:
         return Field(worst.value, "none known lost")
     return Field(State.NOT_JUDGED.value, "")
@@ -182,6 +192,4 @@ def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime 
 
 def worst_first(lines: Iterable[ClusterLine]) -> list[ClusterLine]:
     """Clusters that need somebody, then the others by name."""
-    return sorted(
-        lines, key=lambda line: (min([State(one.state).rank for one in line.wrong], default=len(State)), line.cluster)
-    )
+    return sorted(lines, key=lambda line: (min([one.rank for one in line.wrong], default=len(State)), line.cluster))
