@@ -175,6 +175,7 @@ def _seen(
         ahead=reports.ahead,
         quorum=reports.quorum,
         waits=reports.waits,
+        fires=reports.fires,
     )
 
 

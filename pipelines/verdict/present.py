@@ -63,13 +63,20 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
     known = [group for group in record.groups if not group.unknown]
     for condition, state in STATES.items():
         if groups := [group for group in known if group.condition is condition]:
-            yield state, f"{state.value}: {_together(groups, record)}{_age(record, judged, ', as of')}"
+            said = f"{_together(groups, record)}{_age(record, judged, ', as of')}"
+            yield state, f"{state.value}: {since(record, state)}{said}"
             yield from ((state, text) for text in pending_since(state, state.name.lower(), record))
     if unknown := [group for group in record.groups if group.unknown]:
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_unknown(unknown, record, judged)}"
     elif _is_outdated(record, judged):
         who = f"`hwmark run` has read nothing newer than {words.clock(record.judged_to)}"
         yield State.UNKNOWN, f"{State.UNKNOWN.value}: {_before(who, record.groups, record)}"
+
+
+def since(record: ClusterRecord, state: State) -> str:
+    """`since …, ` if an alert fires on what is offline or under min ISR; what is not told yet has its own sentence."""
+    first = record.fires.get(state.name.lower()) if state in (State.OFFLINE, State.UNDER_MIN_ISR) else None
+    return f"since {words.clock(first)}, " if first else ""
 
 
 def _is_outdated(record: ClusterRecord, judged: Judged) -> bool:

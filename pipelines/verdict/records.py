@@ -210,6 +210,8 @@ class ClusterRecord:
     """Brokers that have replicas here and of which no source has told anything."""
     waits: Mapping[str, Wait] = field(default_factory=dict)
     """By alert rule what is not told yet."""
+    fires: Mapping[str, datetime] = field(default_factory=dict)
+    """By alert rule since when (event time) the first state holds that fires."""
     alone: int = 0
     """Partitions of one replica."""
     unstarted: int = 0

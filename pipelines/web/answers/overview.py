@@ -15,7 +15,7 @@ from pipelines.web.answers import brokers
 from pipelines.web.answers.brokers import Rack
 from pipelines.web.answers.common import Sentence, page, pages, period_words, sentences_of, surveyed, timed, verdicts
 from pipelines.web.answers.incidents import Open, open_incidents
-from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, firing_since, worst_first
+from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, worst_first
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 
@@ -75,8 +75,8 @@ class Overview:
 def overview(reader: Reader, asked: Asked) -> Overview:
     """The view at this moment."""
     found, records = verdicts(reader, asked), surveyed(reader, asked).records
-    firing, by_name = firing_since(reader), {record.cluster: record for record in records}
-    lines = worst_first(cluster_line(by_name[one.cluster], one, firing) for one in found)
+    by_name = {record.cluster: record for record in records}
+    lines = worst_first(cluster_line(by_name[one.cluster], one) for one in found)
     lines = [line for line in lines if asked.q.lower() in line.cluster.lower()]
     if len(found) == 1 and (asked.cluster is not None or not asked.q):
         return _of_one(reader, replace(asked, cluster=found[0].cluster), records[0], found[0], lines[0])

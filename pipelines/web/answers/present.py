@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from pipelines.charts.steps import step_path
-from pipelines.lake.queries import VIEWS, Filter, moment
+from pipelines.lake.queries import moment
 from pipelines.verdict import ClusterRecord, Condition, State, Verdict, losses
-from pipelines.verdict.present import STATES
+from pipelines.verdict.present import STATES, since
 from pipelines.web.answers import last_hour
-from pipelines.web.answers.common import Sentence, rows, sentence
+from pipelines.web.answers.common import Sentence, sentence
 from pipelines.web.snapshot import Reader
-from schemas import alerts
 
 _RULES = {
     State.NOT_JUDGED: ("job_behind", "watcher_cut_off"),
@@ -92,22 +91,12 @@ class Count:
     line: str = ""
 
 
-def firing_since(reader: Reader) -> dict[tuple[str, str], datetime]:
-    """The beginnings of alerts that fire, by cluster and rule."""
-    latest = VIEWS["alerts"].select(Filter())
-    key = "rule, labels['cluster'] AS cluster"
-    sql = (
-        f"SELECT {key}, min(first_ts) AS since FROM ({latest}) WHERE state = 'firing' GROUP BY rule, labels['cluster']"
-    )
-    return {(row["cluster"] or "", row["rule"]): row["since"] for row in rows(reader, alerts.TABLE, sql)}
-
-
-def cluster_line(record: ClusterRecord, one: Verdict, firing: Mapping[tuple[str, str], datetime]) -> ClusterLine:
-    """The line of a cluster; since when its alerts fire is in `firing`."""
+def cluster_line(record: ClusterRecord, one: Verdict) -> ClusterLine:
+    """The line of a cluster."""
     of_now = [line for line in one.lines if line.part != "history"]
     worst = min(of_now, key=lambda line: (line.state.rank, line.part == "judged"))
-    said = worst.text.removeprefix(f"{worst.state.value}: ")
-    now = Field(worst.state.value, said, _since(record, worst.state, firing), _extent(record, worst.state))
+    said = worst.text.removeprefix(f"{worst.state.value}: ").replace(since(record, worst.state), "")
+    now = Field(worst.state.value, said, _since(record, worst.state), _extent(record, worst.state))
     if worst.state is State.OK and not any(line.part == "present" for line in of_now):
         now = Field(State.NOT_JUDGED.value, said)
     elif one.judged.ended and worst.state is State.OK:
@@ -128,9 +117,9 @@ def _extent(record: ClusterRecord, state: State) -> str:
     return f"{found:,} of {record.partitions:,}{beside}" if found else ""
 
 
-def _since(record: ClusterRecord, state: State, firing: Mapping[tuple[str, str], datetime]) -> datetime | None:
+def _since(record: ClusterRecord, state: State) -> datetime | None:
     rules = _RULES.get(state, (state.name.lower(),))
-    told = [firing[record.cluster, rule] for rule in rules if (record.cluster, rule) in firing]
+    told = [record.fires[rule] for rule in rules if rule in record.fires]
     told += [moment(one.since) for rule in rules if (one := record.waits.get(rule))]
     if not told and state is State.NOT_JUDGED:
         return record.cut_off or (record.backlog.oldest if record.backlog else None)
