@@ -18,15 +18,15 @@ from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, UNREGISTER
 
 EVERY_S = 15.0
 KEPT_S = 45.0
-"""For so long the last answer counts while questions fail: one that does begins no fault, nor ends a reassignment."""
+"""The last answers count for so long while questions fail: a failed question does not end a reassignment."""
 ASKED = 2
-"""So many brokers, that answer else, reach no controller before none is said to be there, and one of each listing: one
-that is cut off from the controllers goes on listing whom it did."""
+"""Brokers that must fail to reach a controller before none is said to be there, at least one of each listing: a broker
+that is cut off from the controllers goes on listing the same brokers."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A broker's answers about the controllers; None: it did not say, of `registered` also that it cannot."""
+    """A broker's answers about the controllers; None if it did not answer, or cannot say whom they have fenced."""
 
     quorum: QuorumSeen = field(default_factory=lambda: QuorumSeen(error=-1))
     adding: Adding | None = None
@@ -122,10 +122,9 @@ class Controllers:
         if seen.error not in (0, CLUSTER_REFUSED):
             # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
             self._failed = (self._failed | {broker}) & set(brokers)
-            lists_as_others = {frozenset(one) for other, one in listings.items() if other not in self._failed} <= {
-                frozenset(one) for other, one in listings.items() if other in self._failed
-            }
-            if len(self._failed) < max(1, min(ASKED, len(brokers))) or not lists_as_others:
+            untried = {frozenset(one) for other, one in listings.items() if other not in self._failed}
+            tried = {frozenset(one) for other, one in listings.items() if other in self._failed}
+            if len(self._failed) < max(1, min(ASKED, len(brokers))) or not untried <= tried:
                 self._at = 0.0
                 return None
             of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"

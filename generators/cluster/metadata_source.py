@@ -35,7 +35,7 @@ class MetadataSource:
     asked_us: int = 0
     """When it was asked last."""
     disputed: bool = False
-    """Whether brokers list others than the rest: then each tells the metadata for a round."""
+    """Whether brokers differ in the brokers that they list: then each tells the metadata for a round."""
     _until: float = 0.0
     _doubted: list[tuple[int, Partitions]] = field(default_factory=list)
     """Brokers whose metadata are not believed yet."""
@@ -71,7 +71,7 @@ class MetadataSource:
         return found
 
     def take_turns(self) -> None:
-        """Let another broker tell the metadata from now on, once this one has told them for long, or others differ."""
+        """Let another broker tell the metadata from now on, if this one has told them for long, or brokers differ."""
         if self.disputed or monotonic() >= self._until:
             self._until = monotonic() + DESCRIBES_FOR_S
             self.links.pass_on()

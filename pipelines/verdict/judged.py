@@ -119,7 +119,7 @@ def answers_age(record: ClusterRecord, now: datetime) -> timedelta | None:
 
 
 def _last_answers(record: ClusterRecord) -> dict[int, datetime]:
-    """By broker the last answer to any of its watchers: one that ended does not make another one's older."""
+    """By broker its last answer to any watcher."""
     last: dict[int, datetime] = {}
     for source in record.sources:
         if source.watched:

@@ -118,7 +118,7 @@ def _wrong_fields(response: Any) -> Iterator[str]:
 
 
 _NO_LISTENER = 72
-"""LISTENER_NOT_FOUND, beside a leader of -1: it leads (Kafka: KRaftMetadataCache.getPartitionMetadata)."""
+"""LISTENER_NOT_FOUND: a broker leads, though the answer has -1 (Kafka: KRaftMetadataCache.getPartitionMetadata)."""
 _LEADERLESS = 5
 """LEADER_NOT_AVAILABLE of a topic that is being created: its partitions come next time."""
 
@@ -153,7 +153,7 @@ def offsets(response: Any, partitions: Partitions) -> tuple[I64, I64, I32, I32]:
 
 
 def ends(response: Any, partitions: Partitions) -> tuple[I64, I64, I64]:
-    """Rows, epochs (below 0 before Kafka 2.0) and end offsets of an OffsetForLeaderEpoch answer, where it has one."""
+    """Rows, epochs (below 0 before Kafka 2.0) and end offsets in an OffsetForLeaderEpoch answer."""
     every = [p for topic in response.topics for p in topic.partitions]
     rows = _rows(partitions, [(t.topic, len(t.partitions)) for t in response.topics], [p.partition for p in every])
     end = np.array([-1 if p.error_code else p.end_offset for p in every], np.int64)

@@ -15,7 +15,7 @@ Adding = Mapping[tuple[str, int], frozenset[int]]
 
 async def ask_adding(link: BrokerLink) -> Adding:
     """The replicas being added; none if the right is missing (DESCRIBE on the cluster), or if the broker is not the
-    controller of a cluster with ZooKeeper. Raises kafka-python's errors, also for an answer that says nothing."""
+    controller of a cluster with ZooKeeper. Raises kafka-python's errors, also for other error codes of the answer."""
     try:
         answer = await link.ask(ListPartitionReassignmentsRequest(timeout_ms=round(PROBE_S * 1000), topics=None))
     except UnsupportedVersionError:

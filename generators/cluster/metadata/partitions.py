@@ -49,7 +49,7 @@ class Partitions:
 
     topics: Topics
     leader: I32
-    """-1 without a leader; NOT_TOLD if it leads, and has no listener of the name that was asked."""
+    """-1 if nobody leads; NOT_TOLD if the leader has no listener of the name that was asked."""
     leader_epoch: I32
     """-1 where it is not known."""
     isr: Lists
@@ -82,7 +82,7 @@ class Partitions:
 
     @cached_property
     def behind_other_listeners(self) -> frozenset[int]:
-        """Brokers in the ISR of a partition whose leader is not told: a leader removes who is fenced."""
+        """Members of an ISR whose leader is NOT_TOLD: they are up, since a fenced broker leaves such an ISR."""
         rows = np.repeat(self.leader == NOT_TOLD, self.isr.sizes)
         return frozenset(np.unique(self.isr.values[rows]).tolist())
 

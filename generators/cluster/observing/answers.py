@@ -29,8 +29,8 @@ class Instant(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Rows of partitions whose leader is asked where its term begins, and by row the last epoch of which a HW was told,
-    UNKNOWN if there is none. Where its log leaves that epoch shows a loss in terms that nobody saw."""
+    """Rows of partitions whose leader is asked where its term begins; `told`: the last leader epoch of each with a told
+    HW, or UNKNOWN. The end of that epoch in the leader's log shows a loss in terms that nobody saw."""
 
     rows: I64
     told: I64
@@ -65,7 +65,7 @@ class Answer:
     """The last moment of the round."""
     complete: bool = True
     epochs: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """By row of the partitions, where a term's start was asked for: leader epochs and where they begin in that log."""
+    """By row of the partitions whose term's start was asked for: leader epochs, each with its start in that log."""
 
     def only(self, rows: Mask) -> Answer:
         """The answer for some of its replicas."""

@@ -46,7 +46,7 @@ class Observer:
     _uncertain: np.ndarray = field(default_factory=lambda: np.zeros(0))
     """By partition: how much earlier it may have begun, in milliseconds; NaN where that is not known."""
     _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition: the last leader epoch of which a HW was told, and the start before; UNKNOWN where there is none."""
+    """By partition: the last leader epoch with a HW and a start that were told, UNKNOWN if there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _quorum: str = ""
     """The last word on the controllers."""
@@ -55,7 +55,7 @@ class Observer:
 
     @property
     def brokers(self) -> set[int]:
-        """The brokers of which something was told."""
+        """The brokers with a row that says whether they answer."""
         return {broker for broker, known in self._brokers.items() if known.told}
 
     def source(self, broker: int) -> Source:

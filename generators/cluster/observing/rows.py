@@ -101,7 +101,7 @@ def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
 
 
 def leader_epochs(answer: Answer, row: I64) -> pa.Array:
-    """`epochs=5:120 6:310`: where leader epochs begin in the leader's log, of those rows of which more than one is."""
+    """`epochs=5:120 6:310`: the starts of leader epochs in the leader's log; null of rows with less than two."""
     entries = (answer.epochs.get(one, ()) for one in row.tolist())
     return pa.array([epochs_detail(one) if len(one) > 1 else None for one in entries], pa.string())
 
