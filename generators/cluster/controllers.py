@@ -18,15 +18,15 @@ from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, UNREGISTER
 
 EVERY_S = 15.0
 KEPT_S = 45.0
-"""The last answers count for so long while questions fail: a failed question does not end a reassignment."""
+"""Seconds for which the last answers count while requests fail: a failed request ends no reassignment."""
 ASKED = 2
-"""Brokers that must fail to reach a controller before none is said to be there, at least one of each listing: a broker
-that is cut off from the controllers goes on listing the same brokers."""
+"""Brokers that must fail to reach a controller, at least one with each listing, before none is reported to be there: a
+broker that is cut off from the controllers goes on listing the same brokers."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """A broker's answers about the controllers; None if it did not answer, or cannot say whom they have fenced."""
+    """A broker's answers about the controllers; None if it did not answer, or cannot list fenced brokers."""
 
     quorum: QuorumSeen = field(default_factory=lambda: QuorumSeen(error=-1))
     adding: Adding | None = None
@@ -41,7 +41,7 @@ class Controllers:
     _link: BrokerLink | None = None
     _work: Future | None = None
     _at: float = 0.0
-    """When somebody is asked next."""
+    """When a broker is asked next (monotonic seconds)."""
     _failed: set[int] = field(default_factory=set)
     _told: Told = field(default_factory=Told)
     """The last answers."""
@@ -49,7 +49,7 @@ class Controllers:
     _ever_registered: set[int] = field(default_factory=set)
     """A broker that has just come may not be in the last answer."""
     _settled: tuple[Partitions, Adding, Partitions] | None = None
-    """The last metadata that was settled, with what was being added, and what became of it."""
+    """The last metadata given to `settle`, the replicas that were being added, and the result."""
 
     def step(
         self, brokers: Mapping[int, BrokerAddress], done: Callable[[], None], listings: Mapping[int, Collection[int]]
@@ -57,9 +57,9 @@ class Controllers:
         """Return a broker, and the detail of its row, once there is something to say.
 
         Args:
-            brokers: those that answer, of which some are asked.
+            brokers: the brokers that answer; one of them is asked.
             done: is called on another thread when an answer has come.
-            listings: by broker those that it lists as up.
+            listings: by broker, the brokers that it lists as up.
         """
         found = None
         if self._link is not None and self._work is not None and self._work.is_done:
@@ -87,7 +87,7 @@ class Controllers:
         return self._settled[2]
 
     def registration(self, broker: int) -> str:
-        """FENCED or UNREGISTERED if a broker that others do not list is so; empty if it is not known."""
+        """FENCED or UNREGISTERED for a broker that others do not list; empty if neither is known."""
         known = self._last().registered
         if known is None:
             return ""
@@ -108,7 +108,7 @@ class Controllers:
             self._link.close()
 
     def _last(self) -> Told:
-        """The last answers, none if they are old."""
+        """The last answers; those of `Told()` once they are older than KEPT_S."""
         return self._told if monotonic() < self._told_at + KEPT_S else Told()
 
     def _conclude(
@@ -120,7 +120,7 @@ class Controllers:
             self._told, self._told_at = told, monotonic()
             self._ever_registered.update(told.registered or ())
         if seen.error not in (0, CLUSTER_REFUSED):
-            # One that has fallen silent may reach a controller: it is the watcher that does not reach it.
+            # A broker that has fallen silent may reach a controller, although the watcher does not reach that broker.
             self._failed = (self._failed | {broker}) & set(brokers)
             untried = {frozenset(one) for other, one in listings.items() if other not in self._failed}
             tried = {frozenset(one) for other, one in listings.items() if other in self._failed}

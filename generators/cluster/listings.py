@@ -32,7 +32,7 @@ class Listings:
         return self.by_broker.pop(broker, None) is not None
 
     def differ(self) -> bool:
-        """Whether brokers differ in the brokers that they list: one side may be cut off from the controllers."""
+        """Whether brokers list different brokers: one side may be cut off from the controllers."""
         return len(set(map(frozenset, self.by_broker.values()))) > 1
 
     def fit(self) -> frozenset[int]:

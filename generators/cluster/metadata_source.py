@@ -18,14 +18,14 @@ from generators.cluster.observing.answers import Instant
 from generators.cluster.observing.observer import Observer
 
 BOOTSTRAP_EVERY_S = 10.0
-"""Those named at the start are asked again while no broker answers."""
+"""Seconds after which the bootstrap servers are asked again while no broker answers."""
 DESCRIBES_FOR_S = 60.0
-"""How long one broker tells the metadata: if its own stand still, another one says so."""
+"""Seconds for which one broker provides the metadata: if its own no longer change, another broker shows that."""
 
 
 @dataclass
 class MetadataSource:
-    """The broker that tells the metadata, and those whose metadata are doubted; `bootstrap` are named at the start."""
+    """The broker that provides the metadata, and those with doubted metadata; `bootstrap`: the bootstrap servers."""
 
     bootstrap: tuple[tuple[str, int], ...]
     links: ClusterLinks
@@ -35,14 +35,14 @@ class MetadataSource:
     asked_us: int = 0
     """When it was asked last."""
     disputed: bool = False
-    """Whether brokers differ in the brokers that they list: then each tells the metadata for a round."""
+    """Whether brokers list different brokers: then each provides the metadata for a round."""
     _until: float = 0.0
     _doubted: list[tuple[int, Partitions]] = field(default_factory=list)
     """Brokers whose metadata are not believed yet."""
     _bootstrap_at: float = 0.0
-    """When those named at the start may be asked again."""
+    """When the bootstrap servers may be asked again (monotonic seconds)."""
     _named: list[tuple[BrokerLink, Future]] = field(default_factory=list)
-    """Those named at the start that are being asked again."""
+    """Bootstrap servers that are being asked again."""
 
     def ask(self, until: float) -> tuple[int, Described, Instant] | None:
         """Metadata that are believed, and who said them; None where nobody did by `until` (monotonic seconds).
@@ -71,7 +71,7 @@ class MetadataSource:
         return found
 
     def take_turns(self) -> None:
-        """Let another broker tell the metadata from now on, if this one has told them for long, or brokers differ."""
+        """Let another broker provide the metadata if this one has for DESCRIBES_FOR_S, or if brokers disagree."""
         if self.disputed or monotonic() >= self._until:
             self._until = monotonic() + DESCRIBES_FOR_S
             self.links.pass_on()

@@ -28,19 +28,19 @@ class Notes:
     _skipped: int = 0
 
     def once(self, line: str) -> None:
-        """A line that is said once in a run."""
+        """Print a line once in a run."""
         if line not in self._said:
             self._said.add(line)
             self.say(line)
 
     def silent(self, broker: int, why: str) -> None:
-        """A broker did not answer a round."""
+        """Note that a broker did not answer a round."""
         if self._silent.get(broker) != why:
             self._silent[broker] = why
             self.say(f"broker {broker} does not answer: {why}")
 
     def answers(self, broker: int) -> None:
-        """A broker answered a round."""
+        """Note that a broker answered a round."""
         self.answered = True
         if self._silent.pop(broker, None) is not None:
             self.say(f"broker {broker} answers again; what it was not asked for meanwhile is a `lost` row")
@@ -55,7 +55,7 @@ class Notes:
         return set(self._silent)
 
     def require_answers(self, links: Mapping[int, BrokerLink]) -> None:
-        """Raises NotAnswering if none of the brokers that the cluster names has ever answered."""
+        """Raise NotAnswering if none of the brokers that the cluster names has ever answered."""
         if self.answered or not links or not self.all_silent(links):
             return
         places = {broker: f"{link.address.host}:{link.address.port}" for broker, link in links.items()}

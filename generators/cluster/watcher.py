@@ -167,7 +167,7 @@ class Watcher:
             self.rows.setdefault(broker, []).extend(self.observer.quorum(broker, detail, _now()))
 
     def _tell_unregistered(self) -> None:
-        """End the sources of brokers that host nothing any more, once the controllers say that they are gone."""
+        """End the sources of brokers without replicas, once the controllers report these brokers as unregistered."""
         if self.controllers is None or self.observer.partitions is None:
             return
         for broker in self.observer.brokers - set(np.unique(self.observer.replicas.broker).tolist()):

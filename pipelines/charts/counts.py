@@ -24,7 +24,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Panel:
-    """Series that share an axis: what they are, and the words along it; `minutes`: each is of the minute before."""
+    """Series over one axis, with their title and unit; `minutes`: each value is about the minute before its time."""
 
     title: str
     unit: str

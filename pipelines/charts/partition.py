@@ -16,7 +16,7 @@ from pipelines.verdict.words import listed
 
 HEIGHT, BAND, POINTED = 220, 18, 100
 AWAY = 10
-"""Times the usual time between two samples: what is longer is no sampling."""
+"""Samples further apart than so many usual intervals show that the follower was away."""
 
 
 def partition_chart(past: PartitionPast, *, pointer: bool = False, until: datetime | None = None) -> Spec:
@@ -74,7 +74,7 @@ def _lines(past: PartitionPast) -> Any:
 
 
 def _brackets(past: PartitionPast) -> list[Any]:
-    """Everything between two samples of a follower, but while it was away: where it was then is not known."""
+    """Areas between successive samples of a follower; none while it was away, as its LEO is not known then."""
     import altair as alt
 
     values, of = [], defaultdict[str, list[Point]](list)
@@ -117,7 +117,7 @@ def _y() -> Any:
 
 
 def _to_the_end(past: PartitionPast) -> list[Point]:
-    """The HW stands where it stood last; of a replica nothing is known behind its last event."""
+    """A last point for the HW, which stays at its last value; no replica's offset is known after its last event."""
     last = max((point for point in past.points if point.series == HW), default=None)
     return [Point(past.until, HW, last.offset)] if last and last.ts < past.until else []
 
@@ -135,7 +135,7 @@ def _lost(past: PartitionPast) -> list[Any]:
 
 
 def _lost_words(past: PartitionPast) -> list[str]:
-    """A line on those that are lost, and one on those that may be: above the chart they hide nothing of it."""
+    """A line on lost offsets and one on those that may be lost, to stand above the chart and cover nothing."""
     each = {"lost": [one for one in past.lost if one.sure], "may be lost": [one for one in past.lost if not one.sure]}
     return [
         f"{word} (shaded): {listed([f'{one.first}..{one.last}' for one in ranges], 3)}"

@@ -28,7 +28,7 @@ from schemas.replication_events import WATCHER
 
 _PLACE = "concat(topic, '-', partition)"
 CREATED_WITHIN_S = 10
-"""Partitions that begin later than their topic by more seconds were added to it."""
+"""Seconds after the begin of a topic; partitions that begin later were added to it."""
 APART_S = 1
 """Rows of one cause and minute less than so many seconds apart are one line: minutes are written by themselves."""
 

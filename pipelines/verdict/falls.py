@@ -109,7 +109,7 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
 
 
 def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[FallGroup, ...]:
-    """The groups, of which those are handled that an alert has been about which somebody ended."""
+    """The groups, marked as handled if a person ended an alert on them."""
     ended = [(row["first_ts"], row["last_ts"]) for row in told if row["handled"]]
     return tuple(
         replace(one, handled=any(first <= one.first and one.last <= last for first, last in ended)) for one in groups

@@ -14,8 +14,10 @@ from pipelines.verdict.since import Since
 
 
 def history(record: ClusterRecord, judged: Judged, limits: Limits) -> list[tuple[State, str, bool]]:
-    """The sentences on each state of a cluster's history, and whether they are on what is handled; none of a cluster
-    that was never reconstructed."""
+    """Return (state, sentence, whether it is on a handled loss) for each state of a cluster's history.
+
+    Empty for a cluster that was never reconstructed.
+    """
     if not record.reconstructed or record.judged_to is None:
         return []
     when = _when(record, limits.since, record.judged_to)

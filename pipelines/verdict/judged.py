@@ -113,13 +113,13 @@ def holds(source: Source, limits: Limits) -> timedelta:
 
 
 def answers_age(record: ClusterRecord, now: datetime) -> timedelta | None:
-    """The age of the oldest of the last answers of the brokers that answer a watcher; None if nobody watches."""
+    """The age of the oldest last answer, among brokers that answer a watcher; None without a watcher."""
     last = [ts for broker, ts in _last_answers(record).items() if broker not in record.unheard]
     return now - min(last) if last else None
 
 
 def _last_answers(record: ClusterRecord) -> dict[int, datetime]:
-    """By broker its last answer to any watcher."""
+    """The last answer of each broker to any watcher."""
     last: dict[int, datetime] = {}
     for source in record.sources:
         if source.watched:

@@ -74,7 +74,7 @@ def _troubles(record: ClusterRecord, judged: Judged) -> Iterator[tuple[State, st
 
 
 def since(record: ClusterRecord, state: State) -> str:
-    """`since …, ` if an alert fires on what is offline or under min ISR; what is not told yet has its own sentence."""
+    """`since …, ` if an alert fires on partitions offline or under min ISR; a pending one has its own sentence."""
     first = record.fires.get(state.name.lower()) if state in (State.OFFLINE, State.UNDER_MIN_ISR) else None
     return f"since {words.clock(first)}, " if first else ""
 

@@ -116,10 +116,10 @@ class PartitionGroup:
 
 @dataclass(frozen=True)
 class FallGroup:
-    """Falls of the HW of one class, proof and change of leader; `examples` are some of them in words.
+    """Falls of the HW with one class, proof and change of leader; `examples` describe some of them.
 
-    `lost_records` is None where no range is known; `missing` is what there was not to exclude a loss with; `handled`:
-    somebody said so of the alert on them.
+    `lost_records` is None if no range is known. `missing` names the evidence without which a loss is not excluded.
+    `handled`: a person noted the alert on them as handled.
     """
 
     name: str
@@ -209,9 +209,9 @@ class ClusterRecord:
     unread_brokers: tuple[int, ...] = ()
     """Brokers that have replicas here and of which no source has told anything."""
     waits: Mapping[str, Wait] = field(default_factory=dict)
-    """By alert rule what is not told yet."""
+    """By alert rule, the states that are pending."""
     fires: Mapping[str, datetime] = field(default_factory=dict)
-    """By alert rule since when (event time) the first state holds that fires."""
+    """By alert rule, the begin (event time) of the first state that fires."""
     alone: int = 0
     """Partitions of one replica."""
     unstarted: int = 0

@@ -227,9 +227,9 @@ class Reports:
     quorum: tuple[str | None, datetime | None] = None, None
     """What a watcher was told of the controllers, and since when."""
     waits: dict[str, Wait] = field(default_factory=dict)
-    """By alert rule what is not told yet."""
+    """By alert rule, the states that are pending."""
     fires: dict[str, datetime] = field(default_factory=dict)
-    """By alert rule since when the first state holds that fires."""
+    """By alert rule, the begin (event time) of the first state that fires."""
     ahead: Mapping[int, timedelta] = field(default_factory=dict)
     """By how much the clocks of brokers are ahead."""
 

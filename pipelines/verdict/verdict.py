@@ -27,7 +27,7 @@ class Line:
 
     @property
     def rank(self) -> float:
-        """The weight of the sentence, the worst first: what is handled stands behind all of the present but OK."""
+        """The sort weight of the sentence, the worst first; a handled loss comes after every present state but OK."""
         return State.OK.rank - 0.5 if self.handled else self.state.rank
 
     def __str__(self) -> str:

@@ -132,7 +132,7 @@ def test_a_sound_partition_is_one_line_on_a_phone(lake, ask):
 
 def test_each_panel_of_the_chart_of_a_broker_says_what_it_shows(look):  # noqa: F811
     panels = look("healthy", "/charts/broker.json?cluster=prod&broker=2").json()["vconcat"]
-    assert [one["title"] for one in panels] == ["how far it is behind its leaders, at most"]
+    assert [one["title"] for one in panels] == ["largest lag behind its leaders"]
     lines = [one for one in panels[0]["layer"] if one["mark"]["type"] == "line"]
     assert [one["encoding"]["color"]["legend"] for one in lines] == [None], "the page says which broker it is"
 

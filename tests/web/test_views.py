@@ -490,7 +490,7 @@ def test_charts_come_as_vega_lite_and_as_svg(lake, ask):
     assert spec["$schema"].startswith("https://vega.github.io/schema/vega-lite/")
     assert "lost (shaded): 120..299" in json.dumps(spec)
     assert ask(f"/charts/partition.svg?{WHERE}").text.startswith("<svg ")
-    assert "append to HW of what it leads, p99" in ask("/charts/broker.json?cluster=prod&broker=1").text
+    assert "append to HW as leader, p99" in ask("/charts/broker.json?cluster=prod&broker=1").text
     assert ask(f"/charts/partition.json?{WHERE}&since=2026-09-02").status_code == 204
 
 

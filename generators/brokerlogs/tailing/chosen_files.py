@@ -1,9 +1,9 @@
-"""Which of a broker's files its HWs, fetches, appends and LEOs are read from: one, however many repeat its lines.
+"""The choice of one file for a broker's HWs, fetches, appends and LEOs, however many files repeat its lines.
 
-It is the file whose lines are numbered (%sn), else one with threads, else one in the stock pattern; but first of all
-one that prints HWs itself, not only in shrinks of the ISR. It is chosen at the time of each row by what each file has
-contained until then, so that the choice does not depend on the order in which files are read. But a row is left out
-only if the other file has it, or a line of its moment: printing may be switched off, a copy ends, clocks are set back.
+A file that prints HWs themselves, not only in shrinks of the ISR, comes first. Then come a file with numbered lines
+(%sn), one with threads, and one in the stock pattern. The choice for each row depends on what each file had contained
+by the time of that row, and so not on the order in which files are read. A row is left out only if the other file has
+it or a line of its time: printing may be switched off, a copy may end, clocks may be set back.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ Numbers = npt.NDArray[np.int64]
 REMEMBERED = 100
 """Spans that are kept."""
 RECENT, STORED = 1 << 14, 256
-"""Rows of which the moments are known at least, and those that a position has: more is known by spans."""
+"""Rows with keys kept in memory at least, and those stored with a position; of earlier rows only spans are kept."""
 _OFFSETS = ("hw", "leo", "leader_leo")
 _HW, _LEO, _LEADER_LEO = range(3)
 _COLUMN = np.array([{"append": _LEADER_LEO, "fetch": _LEO, "replica_leo": _LEO}.get(name, _HW) for name in CODE])
-"""By event type the offset that is its value."""
+"""By event type, the column of the offset that is its value."""
 _FACTOR = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 
 
 class ToldRows:
-    """Keys (see _keys) of the rows that a source told last; `state` is what `as_json` returned."""
+    """Keys (see _keys) of the rows that a source reported last; `state` is a value that `as_json` returned."""
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._parts = deque([np.frombuffer(b64decode(state.get("keys", "")), np.int64).reshape(2, -1)])
         self.since: int = state.get("since", np.iinfo(np.int64).max)
-        """The least time (us) of those that the state had: what was told before is known by spans."""
+        """The earliest time (us) of the rows in `state`; of earlier rows only spans are known."""
         self._last = np.full(self._parts[0].shape[1], self.since, np.int64)
-        """Times of the last STORED ones."""
+        """Times (us) of the last STORED rows."""
 
     def as_json(self) -> dict[str, Any]:
-        """The state as a JSON value; of no rows it is empty."""
+        """The state as a JSON value; empty without rows."""
         if not len(self._last):
             return {}
         return {"keys": b64encode(self.keys()[:, -STORED:].tobytes()).decode(), "since": int(self._last.min())}
 
     def keys(self) -> Numbers:
-        """All keys that are known."""
+        """Keys of all rows that are kept."""
         return np.concatenate(self._parts, axis=1)
 
     def append(self, ts: Numbers, keys: Numbers) -> None:
@@ -73,16 +73,16 @@ class ToldRows:
 
 
 class LineGrades:
-    """Grades of the lines of a source by origin, and the rows that it told; `state` is what `as_json` returned."""
+    """Grades of a source's lines by origin, and the rows that it reported; `state` is a value of `as_json`."""
 
     def __init__(self, name: str, state: Mapping[str, Any]) -> None:
         self.name = name
         self.earlier: dict[str, int] = dict(state.get("beside", {}))
-        """By source the time (us) up to which it was told when this one was given first."""
+        """By other source, the time (us) up to which it had reported when this source was first given."""
         self.spans: list[tuple[int, int]] = [(begin, end) for begin, end in state.get("spans", ())]
-        """Times (us) between which it told something, with pauses of PAUSE_US at most, in order."""
+        """Spans (us) in which the source reported rows at most PAUSE_US apart, in order."""
         self._before, self._ended = list(self.spans), max((end for _, end in self.spans), default=0)
-        """Those of earlier calls, and their end."""
+        """The spans of earlier calls, and the end of the last one."""
         steps = state.get("voice", {})
         self.steps: dict[str, Steps] = {family: [(ts, grade) for ts, grade in of] for family, of in steps.items()}
         self.told = ToldRows(state.get("recent", {}))
@@ -106,7 +106,7 @@ class LineGrades:
             self.steps[family] = _rising([*self.steps.get(family, ()), *reached])
 
     def begin_beside(self, others: Sequence[LineGrades]) -> None:
-        """Note how much the others have told, unless this one has told something."""
+        """Note up to when the other sources have reported, unless this one has reported already."""
         if not self.spans:
             self.earlier = {other.name: other.spans[-1][1] for other in others if other.spans}
 
@@ -123,9 +123,9 @@ class LineGrades:
         self.spans = merged[-REMEMBERED:]
 
     def own_rows(self, rows: pa.Table, others: Sequence[tuple[LineGrades, pa.Table]]) -> tuple[pa.Table, list[str]]:
-        """The rows of this source without those that are read from one of the others, and messages on that.
+        """Return this source's rows without those read from another one, and a message for each such source.
 
-        With each of the others come the rows that it has read, and not told.
+        `others`: each other source, with the rows that it has read and not reported yet.
         """
         ts, left, keys = times(rows), np.zeros(rows.num_rows, bool), _keys(rows)
         messages: dict[str, None] = {}
@@ -142,10 +142,11 @@ class LineGrades:
         return (rows.filter(pa.array(~left)) if left.any() else rows), [*messages]
 
     def _are_elsewhere(self, ts: Numbers, keys: Numbers, family: str, other: LineGrades, read: pa.Table) -> Mask:
-        """Return for each row if the other source told it, or has it and is better, or of an equal grade and first.
+        """Return for each row whether it is read from the other source.
 
-        Of two alike the first is the one with the smaller name. One under a name that people gave it may be an excerpt,
-        and is never first. One with a better grade may have told the offsets of a shrink before.
+        It is if that source reported it, or has read it and has a better grade, or an equal grade and comes first. Of
+        equal sources, the one with the smaller name comes first; one under a name that people gave may be an excerpt
+        and never does. A source with a better grade may have reported the offsets of a shrink earlier.
         """
         own, its = _at(self.steps.get(family, []), ts), _at(other.steps.get(family, []), ts)
         finer, is_first = its > own, is_named_by_kafka(other.name) & (its == own) & (other.name < self.name)
@@ -159,7 +160,7 @@ class LineGrades:
         return elsewhere
 
     def told_before(self, ts: Numbers) -> Mask:
-        """Return for each time if earlier calls told it, and each row of it is not known any more."""
+        """Return for each time whether earlier calls reported it and its single rows are no longer known."""
         begins, ends = np.array(self._before or [(0, 0)], np.int64).T
         at = np.searchsorted(begins, ts, side="right") - 1
         told: Mask = (at >= 0) & (ts <= ends[at]) & (ts < self.told.since)
@@ -177,7 +178,7 @@ def _families(rows: pa.Table) -> dict[str, Mask]:
 
 
 def _rising(reached: Sequence[tuple[int, int]]) -> Steps:
-    """Those above all before them, in order of time."""
+    """The steps in order of time, each of a higher grade than all before it."""
     steps: Steps = []
     for ts, grade in sorted(reached, key=lambda step: (step[0], -step[1])):
         if not steps or grade > steps[-1][1]:
@@ -192,7 +193,7 @@ def _at(steps: Steps, ts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _keys(rows: pa.Table) -> Numbers:
-    """Two numbers for each row, that of its value, and that of its value, kind and time."""
+    """Two hashes for each row: one of its value, one of its value, kind and time."""
     topics = pc.fill_null(rows["topic"], "").combine_chunks().dictionary_encode()
     names = [name.encode() for name in topics.dictionary.to_pylist()]
     numbers = hashes(np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)]))

@@ -48,7 +48,7 @@ class Chunks:
         return self._waiting[0].taken if self._waiting else self._skip
 
     def rows(self) -> pa.Table:
-        """The rows that wait."""
+        """Rows that were read and are not taken yet."""
         return pa.concat_tables([EVENTS.empty_table(), *(chunk.rows.slice(chunk.taken) for chunk in self._waiting)])
 
     def append(

@@ -143,7 +143,7 @@ class Tailer:
 
     @property
     def rows_ahead(self) -> pa.Table:
-        """The rows that were read, and not taken."""
+        """Rows that were read and are not taken yet."""
         return self._chunks.rows()
 
     @property

@@ -138,7 +138,7 @@ class _Columns:
         return np.where(slots >= 0, slots - self.plan.slots.start, -1)
 
     def begin_epochs(self, rows: I64, epochs: I64, starts: I64) -> None:
-        """Put a leader epoch, and its start offset, before those that are known of each of these rows."""
+        """Prepend a leader epoch and its start offset to those known for each of these rows."""
         new = np.array([row not in self.epochs for row in rows.tolist()], np.bool_)
         _put(self, rows[new], (self.term_start, starts[new]))
         for row, epoch, start in zip(rows.tolist(), epochs.tolist(), starts.tolist(), strict=True):
@@ -178,9 +178,9 @@ def _put(columns: _Columns, rows: I64, *filled: tuple[np.ndarray, np.ndarray]) -
 
 
 async def _ask_terms(link: BrokerLink, plan: Plan, terms: Terms, columns: _Columns) -> None:
-    """Ask where terms begin: where the leader's log leaves the epoch before. Epoch 0 begins with the log.
+    """Ask for the start of terms: where the leader's log leaves the epoch before. Epoch 0 begins with the log.
 
-    The same is asked for each epoch before, down to the last one with a HW that was told: KEPT_EPOCHS at most.
+    Go on with earlier epochs down to the last one with a reported HW, KEPT_EPOCHS in all at most.
     """
     epochs = plan.partitions.leader_epoch[terms.rows].astype(np.int64)
     first_epoch = epochs == 0

@@ -49,7 +49,7 @@ class Partitions:
 
     topics: Topics
     leader: I32
-    """-1 if nobody leads; NOT_TOLD if the leader has no listener of the name that was asked."""
+    """-1 without a leader; NOT_TOLD if the leader has no listener with the requested name."""
     leader_epoch: I32
     """-1 where it is not known."""
     isr: Lists
@@ -67,12 +67,12 @@ class Partitions:
 
     @property
     def topic(self) -> I32:
-        """Of each row the number of its topic."""
+        """The number of each row's topic."""
         return self._places[0]
 
     @property
     def number(self) -> I32:
-        """Of each row the number of its partition."""
+        """The partition number of each row."""
         return self._places[1]
 
     @cached_property

@@ -29,8 +29,11 @@ class Instant(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Rows of partitions whose leader is asked where its term begins; `told`: the last leader epoch of each with a told
-    HW, or UNKNOWN. The end of that epoch in the leader's log shows a loss in terms that nobody saw."""
+    """Rows of partitions with a leader that is asked where its term begins.
+
+    `told`: for each, the last leader epoch with a reported HW, or UNKNOWN. The end of that epoch in the leader's log
+    shows a loss in terms without a watcher.
+    """
 
     rows: I64
     told: I64
@@ -58,14 +61,14 @@ class Answer:
     hw: I64
     hw_error: I32
     term_start: I64
-    """Where the term of a leader begins, UNKNOWN where it was not asked or not known."""
+    """The start offset of a leader's term; UNKNOWN if not requested or not known."""
     ts_us: I64
     ts_error_ms: F64
     at: Instant
     """The last moment of the round."""
     complete: bool = True
     epochs: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    """By row of the partitions whose term's start was asked for: leader epochs, each with its start in that log."""
+    """By row with a requested term start: leader epochs, each with its start offset in the leader's log."""
 
     def only(self, rows: Mask) -> Answer:
         """The answer for some of its replicas."""

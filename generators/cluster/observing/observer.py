@@ -44,9 +44,9 @@ class Observer:
     _seen: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
     """By partition: when the metadata first had that term."""
     _uncertain: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """By partition: how much earlier it may have begun, in milliseconds; NaN where that is not known."""
+    """By partition: how much earlier that term may have begun, in milliseconds; NaN if that is not known."""
     _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition: the last leader epoch with a HW and a start that were told, UNKNOWN if there is none."""
+    """By partition: the last leader epoch with a reported HW and start, UNKNOWN if there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _quorum: str = ""
     """The last word on the controllers."""

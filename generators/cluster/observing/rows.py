@@ -101,13 +101,13 @@ def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
 
 
 def leader_epochs(answer: Answer, row: I64) -> pa.Array:
-    """`epochs=5:120 6:310`: the starts of leader epochs in the leader's log; null of rows with less than two."""
+    """`epochs=5:120 6:310`, the starts of leader epochs in the leader's log; null for rows with fewer than two."""
     entries = (answer.epochs.get(one, ()) for one in row.tolist())
     return pa.array([epochs_detail(one) if len(one) > 1 else None for one in entries], pa.string())
 
 
 def log_epochs(epochs: np.ndarray) -> pa.Array:
-    """`log_epoch=3`: the latest leader epoch in the replica's log, where the broker says it."""
+    """`log_epoch=3`, the latest leader epoch in the replica's log; null if the broker does not report it."""
     distinct, inverse = np.unique(epochs, return_inverse=True)
     words = pa.array([None if e < 0 else f"{LOG_EPOCH}{e}" for e in distinct.tolist()], pa.string())
     return words.take(pa.array(inverse))

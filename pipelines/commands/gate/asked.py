@@ -94,7 +94,7 @@ def _unsure(silent: set[int], leader: int, led: bool) -> str:
     if silent:
         return f"{named(silent)} {'does' if len(silent) == 1 else 'do'} not answer for it"
     if leader == NOT_TOLD:
-        return "its leader has no listener of the name that was asked"
+        return "its leader has no listener with the requested name"
     return "" if led else f"broker {leader}, named as its leader, does not answer as that"
 
 

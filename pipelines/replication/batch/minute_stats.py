@@ -69,7 +69,7 @@ class MinuteStats:
             self.add(str(state.clusters.all[cluster][0]), broker, minute, word, count)
 
     def add_at(self, state: State, cluster: I32, broker: I32, ts: I64, name: str) -> None:
-        """Adds 1 to one named count of the minute of each `ts`."""
+        """Add 1 to one named count of the minute of each `ts`."""
         unit_us = MS_US if name in TO_THE_MS else MINUTE_US
         units, at = np.unique(ts // unit_us, return_inverse=True)
         places, of = np.unique(cluster.astype(np.int64) << 32 | broker.astype(np.int64) & LOW, return_inverse=True)
@@ -101,7 +101,7 @@ def _histogram(counts: I64 | None, size: int) -> list[int]:
 
 
 class GaugeState(NamedTuple):
-    """The leader of a partition, and what the partition counts for in each gauge of that broker."""
+    """The leader of a partition, and the partition's share in each gauge of that broker."""
 
     leader_id: int | None
     partitions_change: int
@@ -117,7 +117,7 @@ GaugeMove = tuple[int, int, GaugeState, GaugeState]
 
 
 def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats) -> None:
-    """Moves the gauges of brokers; the lane of a broker that leads no more is marked as deposed."""
+    """Move the gauges of brokers, and mark the lane of a broker that no longer leads as deposed."""
     moved: Counter[tuple[str, int | None, int, str]] = Counter()
     leader_ids, deposed = state.partitions["leader_id"], state.lanes["deposed"]
     for partition, ts, before, after in moves:

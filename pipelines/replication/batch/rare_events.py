@@ -158,7 +158,7 @@ def queue_follower_hws(state: State, closed: Set[str]) -> None:
 
 
 def queue_words(state: State, rows: Mapping[str, Any]) -> None:
-    """Queues what leaders say of their HW, and of replicas in and out of sync, for histories."""
+    """Queue reports of leaders on their HW, and on replicas in or out of sync, for the histories."""
     now, outside = rows["state"], rows["previous"] == OUT_OF_SYNC
     of_hw = now > REPLICA_HW
     at = np.flatnonzero(of_hw | ((now < REPLICA_HW) & ((now == OUT_OF_SYNC) != outside)))
@@ -173,7 +173,7 @@ def queue_words(state: State, rows: Mapping[str, Any]) -> None:
 
 
 def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
-    """Queues which clocks are wrong, or right again, for the histories of their partitions."""
+    """Queue clocks that became wrong, or right again, for the histories of their partitions."""
     for clock in clocks:
         _, source_id, source_epoch = clock.source
         event = PartitionEvent(clock.ts, "clock", clock.broker, source_id, before=clock.ahead)

@@ -32,7 +32,7 @@ class PartitionEvent(Struct, gc=False):
     isr_rejected, truncate, lost), or one of these findings:
     - gap: numbers of the partition's series are missing before this row.
     - midflight: the telemetry of `broker_id` begins, or begins again, inside a term that it leads.
-    - word: what `broker_id` says as leader of the HW (held_back, moves_on) or of `replica_id` (out_of_sync, in_sync).
+    - word: `broker_id` reports as leader on the HW (held_back, moves_on) or on `replica_id` (out_of_sync, in_sync).
     - clock: the clock of `broker_id` is `before` microseconds ahead of the controller's; 0: it is right again.
     - hw: a follower's HW fell. With detail `reports_back`, a leader's reported HWs moved back; `taken_back`, the
       earlier report above them was false; `not_cut_off`, the leader went on after a report above every computed HW;

@@ -26,7 +26,7 @@ along."""
 
 
 class LeadersWord(Persisted):
-    """What a broker says, or said last, of a partition that it leads."""
+    """The last report of a broker on a partition that it leads or led."""
 
     out_of_sync: set[int] = field(default_factory=set)
     held_back: bool = False
@@ -52,7 +52,7 @@ class PartitionHistory(Persisted):
     changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
     words: dict[int, LeadersWord] = field(default_factory=dict)
-    """By broker, where it is not that all is well."""
+    """By broker; a broker that last reported that all is well has no entry."""
 
     def __post_init__(self) -> None:
         self.topics = self.topics or [self._new_topic()]
@@ -120,7 +120,7 @@ class PartitionHistory(Persisted):
         return after
 
     def take_word(self, event: PartitionEvent) -> None:
-        """Takes the word of a broker: of a former leader, too, which may lead again before it says anything else."""
+        """Take a broker's report, also a former leader's: it may lead again before it reports anything else."""
         word = self.words.pop(event.broker_id, None) or LeadersWord()
         if event.replica_id is None:
             word.held_back = event.detail == "held_back" and self.registration.leader_id in (None, event.broker_id)
@@ -132,12 +132,12 @@ class PartitionHistory(Persisted):
             self.words[event.broker_id] = word
 
     def speaker(self) -> int | None:
-        """The leader; where nobody said who leads, the broker that spoke as one last."""
+        """The leader; if none was reported, the broker that last reported as leader."""
         leader = self.registration.leader_id
         return next(reversed(self.words), None) if leader is None else leader
 
     def end_waits(self) -> None:
-        """Forgets that HWs are held back by the word of former leaders: each begins anew if it leads again."""
+        """End held-back HWs that former leaders reported: a former leader that leads again reports anew."""
         for broker, word in self.words.items():
             word.held_back = word.held_back and broker == self.speaker()
 

@@ -183,16 +183,16 @@ def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
 
 
 def chart(reader: Reader, asked: Asked) -> Spec | None:
-    """Lags and counts of the broker over time; None where none are known. Raises UsageError if no broker is named."""
+    """Lags and counts of the broker over time; None if none are known. Raises UsageError if no broker is named."""
     asked = _place(reader, asked)
     panels = [
-        _panel(reader, asked, "how far it is behind its leaders, at most", "offsets", broker_lag.TABLE, "lag_records"),
+        _panel(reader, asked, "largest lag behind its leaders", "offsets", broker_lag.TABLE, "lag_records"),
         *(
             _panel(reader, asked, title, unit, broker_minute.TABLE, column)
             for title, unit, column in (
-                ("largest lag of what it leads, by minute", "offsets", "max_lag_records"),
-                ("under-replicated of what it leads, most in a minute", "partitions", "under_replicated_max"),
-                ("append to HW of what it leads, p99 of a minute", "ms", "append_to_hw_p99_ms"),
+                ("largest lag of its followers, per minute", "offsets", "max_lag_records"),
+                ("most under-replicated partitions that it leads, per minute", "partitions", "under_replicated_max"),
+                ("append to HW as leader, p99 per minute", "ms", "append_to_hw_p99_ms"),
             )
         ),
     ]

@@ -158,7 +158,7 @@ def _state(row: Row) -> str | None:
 
 @dataclass(frozen=True)
 class Alike:
-    """Partitions of one topic that are in one state for one reason (`why`); `row` is that of the first."""
+    """Partitions of one topic in the same state for the same reason (`why`); `row` is the row of the first."""
 
     state: str
     row: Row
@@ -179,7 +179,7 @@ class Alike:
 
 
 def alike(found: Sequence[Row]) -> list[Alike]:
-    """Rows of `standings` that say the same together, in their order."""
+    """Group rows of `standings` with the same topic, state and reason, in their order."""
     together: dict[tuple[str, ...], list[Row]] = {}
     for row in found:
         together.setdefault((row["cluster"], row["topic"], row["state"], _why(row)), []).append(row)

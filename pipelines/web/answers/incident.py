@@ -149,7 +149,7 @@ def incident_view(reader: Reader, asked: Asked, *, every: bool = False) -> Incid
 
 
 def _lacking(reader: Reader, asked: Asked, card: Card) -> list[str]:
-    """What is not known while it is open, and what would tell; of a cluster that is not judged the verdict says it."""
+    """Evidence that an open incident lacks; empty if its cluster is not judged, as the verdict says so."""
     if asked.cluster is None or card.until or asked.until or card.state == State.NOT_JUDGED.value:
         return []
     return [why for record in surveyed(reader, asked).records for why in lacking(reader, record)]

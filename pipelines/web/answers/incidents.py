@@ -27,7 +27,7 @@ from schemas import alerts, hw_regressions, incidents
 FEW = 10
 """So many are shown of each kind."""
 NAMED = 3
-"""Up to so many partitions of a card are named."""
+"""The most partitions that a card names."""
 LOOKED_AT = 1000
 """So many losses are compared with what alerts tell."""
 _STATES = {
@@ -212,7 +212,7 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
 
 
 def _cause(one: AlertState) -> str:
-    """The sentence of an alert without its cluster and state, which stand beside it."""
+    """The sentence of an alert without cluster and state, which are shown beside it."""
     return one.summary.removeprefix(f"{one.labels.get('cluster', '')}: ").removeprefix(f"{state_of(one.rule)}: ")
 
 
@@ -228,7 +228,7 @@ def next_step(rule: str, named: Sequence[int] = ()) -> str:
 
 
 def owner_names(topics: Iterable[str], reader: Reader) -> str:
-    """The owners of topics, empty where nobody is named."""
+    """The owners of topics; empty if they have none."""
     return listed([str(one) for one in owners_of(topics, reader.owners)])
 
 
@@ -249,7 +249,7 @@ def _extent(row: Row, every: Sequence[AlertState]) -> str:
 
 
 def _named(alerts: Sequence[AlertState]) -> str:
-    """` (audit-1)`, if they are so few that all are named."""
+    """` (audit-1)` if there are so few partitions that all are named."""
     names = sorted({name for one in alerts for name in one.names})
     return f" ({', '.join(map(cut, names))})" if 0 < len(names) <= NAMED and _number(alerts) == f"{len(names)}" else ""
 

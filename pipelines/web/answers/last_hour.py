@@ -1,4 +1,4 @@
-"""Counts of a cluster by minute: those of gold, what was not covered, and what was lost by then."""
+"""Counts of a cluster by minute: those in gold, partitions without coverage, and offsets lost by then."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from schemas import broker_minute, cluster_minute, coverage, hw_regressions
 
 MINUTE = timedelta(minutes=1)
 SETTLED = 2 * MINUTE
-"""A stretch that goes on has a row each minute: one whose last is younger goes on."""
+"""A covered span that goes on gets a row each minute; a span with a younger last row goes on."""
 GOLD = ("offline", "under_min_isr", "under_replicated", "held_back")
 Values = list[int | None]
 
 
 def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> dict[str, Values]:
-    """The worst of each minute by its count, and its seconds (`…_s`), in order of time; None: not known."""
+    """By count, its worst value in each minute, and its seconds (`…_s`), in order of time; None if not known."""
     columns = ", ".join(f"{name}, {name}_max, CAST(round({name}_s) AS BIGINT) AS {name}_s" for name in GOLD)
     where = f"cluster = {text(cluster)} AND minute >= {instant(floor(since))} AND minute <= {instant(floor(until))}"
     found = rows(reader, cluster_minute.TABLE, f"SELECT minute, {columns} FROM t WHERE {where}")
@@ -29,7 +29,7 @@ def minutes(reader: Reader, cluster: str, since: datetime, until: datetime) -> d
 
 
 def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime, lost: int | None) -> dict[str, Values]:
-    """Partitions not known by minute, and the offsets lost by then, `lost` at the end."""
+    """Partitions not known and offsets lost by then, minute by minute; `lost` is the last of these."""
     within = f"cluster = {text(cluster)} AND {{0}} >= {instant(floor(since))} AND {{0}} <= {instant(until)}"
     by_broker = "SELECT minute, broker_id, partitions FROM t WHERE broker_id >= 0 AND "
     led = rows(reader, broker_minute.TABLE, by_broker + within.format("minute"))
@@ -44,7 +44,7 @@ def more_minutes(reader: Reader, cluster: str, since: datetime, until: datetime,
 
 
 def not_covered(since: datetime, until: datetime, led: Iterable[Row], spans: Iterable[Row]) -> Values:
-    """Partitions of those brokers of which a part of the minute is not covered; None before any is known to lead."""
+    """Partitions, by minute, of brokers without coverage of all of it; None before a broker is known to lead."""
     covered, leads = defaultdict[int, list[Row]](list), defaultdict[int, list[Row]](list)
     for row in spans:
         covered[row["broker_id"]].append(row)

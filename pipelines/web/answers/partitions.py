@@ -41,7 +41,7 @@ class Partitions:
 
 
 def partitions(reader: Reader, asked: Asked) -> Partitions:
-    """The partitions of what is asked for, or those with a replica on a broker; sound ones included."""
+    """The requested partitions, those with a replica on a broker if one is given; sound ones included."""
     said = verdicts(reader, asked)
     found = f"strpos({_NAME}, {text(asked.q.lower())}) > 0" if asked.q else "true"
     found += f" AND array_has(ar, {asked.broker})" if asked.broker is not None else ""

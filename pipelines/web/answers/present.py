@@ -31,9 +31,7 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Field:
-    """A state, its words, since when it holds, of how many of the partitions (`1 of 70, 4 not known`), and whether
-    somebody has handled it.
-    """
+    """A state, its sentence, its begin, the partitions in it (`1 of 70, 4 not known`), and whether it is handled."""
 
     state: str
     text: str
@@ -43,7 +41,7 @@ class Field:
 
     @property
     def rank(self) -> float:
-        """Its weight, the worst first; what is handled stands behind all of the present but OK."""
+        """Its sort weight, the worst first; a handled loss comes after every present state but OK."""
         return State.OK.rank - 0.5 if self.handled else State(self.state).rank
 
 
@@ -148,9 +146,9 @@ def records_field(record: ClusterRecord, one: Verdict) -> Field:
 
 
 def counts(reader: Reader, record: ClusterRecord, one: Verdict, until: datetime | None) -> list[Count]:
-    """The six counts of a cluster; None if it is not judged, the time asked for is over, or a loss has no count.
+    """The six counts of a cluster; None if it is not judged, the requested time is over, or a loss has no count.
 
-    Of a cluster that is not judged no partition is known.
+    If a cluster is not judged, all its partitions count as not known.
     """
     to = until or record.judged_to
     unjudged = one.judged.state is State.NOT_JUDGED or until is not None or not record.partitions

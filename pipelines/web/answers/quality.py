@@ -78,7 +78,7 @@ def _odd(record: ClusterRecord) -> list[str]:
 
 
 def lacking(reader: Reader, record: ClusterRecord) -> list[str]:
-    """Evidence that is missing, with the files that would tell."""
+    """Sentences on missing evidence, with the logs that would show it."""
     by_time: dict[datetime, list[int]] = {}
     for one in source_lines(reader, record):
         if one.silent and one.broker_id >= 0:
@@ -88,13 +88,13 @@ def lacking(reader: Reader, record: ClusterRecord) -> list[str]:
         for ts, ids in by_time.items()
     ]
     unread = (
-        [f"{brokers(record.unread_brokers)} have told nothing: lay their logs beside"] if record.unread_brokers else []
+        [f"nothing has been reported by {brokers(record.unread_brokers)}: ingest logs"] if record.unread_brokers else []
     )
     return [*since, *unread, *dict.fromkeys(why for group in record.falls for why in group.missing)]
 
 
 def _begun(reader: Reader, records: Sequence[ClusterRecord]) -> dict[int, datetime]:
-    """By broker from when on anything is covered, of one cluster."""
+    """By broker, the begin of its first covered span; empty unless there is one cluster."""
     if len(records) != 1:
         return {}
     where = f"cluster = {text(records[0].cluster)}"
@@ -105,7 +105,7 @@ def _begun(reader: Reader, records: Sequence[ClusterRecord]) -> dict[int, dateti
 def _coverage(
     reader: Reader, asked: Asked, records: Sequence[ClusterRecord]
 ) -> tuple[list[Covered], datetime | None, datetime | None]:
-    """The stretches that are covered of one cluster, by broker and kind, and the time that is shown."""
+    """The covered spans of one cluster, by broker and kind, and the begin and end of the time shown."""
     of_one = replace(asked, cluster=records[0].cluster) if len(records) == 1 else None
     within = bounds(reader, of_one) if of_one else None
     if within is None:
