@@ -17,7 +17,7 @@ from generators.disks.replica import ReplicaLog, read_replica
 from generators.disks.segments import WINDOW
 
 AT_ONCE = 4
-"""Large replicas read at once, of a partition and of the next one: most of it is compiled code, a core for each."""
+"""Large replicas of two partitions that are read in parallel: nearly all of it is compiled code, a core for each."""
 
 
 @dataclass
@@ -91,12 +91,12 @@ def is_chosen(place: Place, chosen: tuple[str, int | None] | None) -> bool:
 
 
 def _number_of_partitions(present: Set[int]) -> int:
-    """The number of a topic's partitions if these are all up to the last one; 1 if it is not known."""
+    """The number of a topic's partitions if none up to the last one is missing; 1 if it is not known."""
     return len(present) if len(present) == max(present) + 1 else 1
 
 
 def _is_large(folder: str) -> bool:
-    """Whether a segment has more than one window: of smaller ones a thread would take a third more time."""
+    """Whether a segment is larger than a window; reading smaller ones on a thread takes a third more time."""
     try:
         with os.scandir(folder) as entries:
             return any(one.name.endswith(".log") and one.stat().st_size > WINDOW for one in entries)

@@ -65,7 +65,7 @@ FAULTS = (
 
 
 def chosen(block: Array, where: Array) -> Array:
-    """The rows of a block: itself, uncopied, if that is all."""
+    """The chosen rows of a block; the block itself, not a copy, if all are chosen."""
     return block if where.all() else block[where]
 
 
@@ -85,11 +85,11 @@ CRC_TABLES = _crc_tables(0x82F63B78)
 OLD_CRC_TABLES = _crc_tables(0xEDB88320)
 """CRC-32, of messages before 0.11, and of keys by librdkafka's default partitioner."""
 STRIPE = 512
-"""Bytes of each of three checksums taken at once: the instruction takes three cycles and can begin in each."""
+"""Bytes of a stripe; three are checksummed in turns, as the instruction takes three cycles and can start in each."""
 
 
 def _with_zeros(stripes: int) -> Array:
-    """The checksum of each byte of a register with so many stripes of zeros behind it."""
+    """Tables by byte of a register: what each value adds to a checksum that goes on over `stripes` stripes of zeros."""
     values = np.arange(256, dtype=np.uint32) << np.arange(0, 32, 8, dtype=np.uint32)[:, None]
     for _ in range(stripes * STRIPE // 8):
         values = np.bitwise_xor.reduce([CRC_TABLES[7 - k][(values >> (8 * k)) & 0xFF] for k in range(4)])
@@ -145,7 +145,7 @@ next_word: Callable[..., Any] = intrinsic(_next_word)
 
 @kernel
 def _behind(value: Any, tables: Array) -> Any:
-    """A checksum with zeros behind it, by the tables of its four bytes."""
+    """The checksum `value` continued over zeros, by the tables (`_with_zeros`) of its four bytes."""
     low, byte = np.uint64(value), np.uint64(0xFF)
     return np.uint64(
         tables[0, low & byte]
@@ -174,9 +174,9 @@ def _crc32c_by_words(crc: int, buf: Array, start: int, end: int, tables: Array) 
 
 
 HAS_CRC32C = "+crc32," in cpu_target.target_context.codegen().magic_tuple()[2]
-"""Whether the processor that is compiled for has that instruction."""
+"""Whether the target processor has that instruction."""
 crc32c = _crc32c_by_words if HAS_CRC32C else crc_by_tables
-"""CRC-32C, as `crc_by_tables` with CRC_TABLES: ten times as fast where the processor has it."""
+"""CRC-32C, as `crc_by_tables` with CRC_TABLES: ten times as fast if the processor has the instruction."""
 
 
 @kernel
@@ -254,10 +254,10 @@ def walk(buf: Array, state: Array, out: Array, tables: Array, old_tables: Array,
 
 @compiled
 def _judge_offsets(out: Array, count: int, state: Array) -> None:
-    """Judge the offsets of the batch `count`, which its checksum does not cover.
+    """Judge the offsets of batch `count`; its checksum does not cover them.
 
-    A batch behind one that left out offsets, and below that one, shows that one of the two is damaged: the former if
-    this one begins where that would have ended without its step, else nobody knows which.
+    If a batch lies below the one before it, and that one skipped offsets, one of the two is damaged. It is the one
+    before if this one begins where that would have ended without the skip; else it is not known which.
     """
     batch, before = out[count], out[max(count - 1, 0)]
     if batch.last < batch.base or batch.last - state[6] > MOST_OFFSETS:

@@ -22,19 +22,19 @@ from schemas.levels import POLLED
 INTERVAL_S = 5.0
 """`replica.high.watermark.checkpoint.interval.ms` by default."""
 STOPPED_S = 3 * INTERVAL_S
-"""A checkpoint that is not rewritten for so long is of a broker that is down, or of a directory that fails."""
+"""Seconds without a rewrite after which a checkpoint's broker counts as down, or its directory as failed."""
 LATE_S = 2.0
-"""A checkpoint may be written so much later than it is due. A log written to after that is of a broker that runs, whose
-checkpoints have another interval: where it ends now is of no time that is known."""
+"""Seconds by which a checkpoint may be late. A log that is written to after that belongs to a running broker with
+another checkpoint interval, and the time of its end is not known."""
 
 Entries = tuple[tuple[int, int], ...]
 """Leader epochs, and the offset at or below which each began."""
 
 
 class ReplicaFiles(NamedTuple):
-    """Offsets and epochs by the files of one replica; None is not known.
+    """Offsets and epochs in the files of one replica; None if not known.
 
-    `leo` is known of a stopped broker only: of a running one it has changed by the time it is read.
+    `leo` is known for a stopped broker only: that of a running one has changed by the time it is read.
     """
 
     topic_id: str | None
@@ -67,7 +67,7 @@ class BrokerCheckpoints:
     """Times of a partition's files by its directory, its topic id and its epochs."""
 
     def rows(self, directories: Sequence[LogDirectory], cluster: str, source: str, now: float) -> pa.Table:
-        """Rows of replicas whose files say something else than before, in the order of their times."""
+        """Rows of replicas with changed offsets or epochs, in the order of their times."""
         self.problems = []
         builder = EventBuilder(1024, PartitionStates(True), TopicIds())
         errors: list[float] = []
@@ -78,7 +78,7 @@ class BrokerCheckpoints:
 
     @property
     def until_ms(self) -> int:
-        """The time of the newest checkpoint told: a directory that failed long ago holds nothing up."""
+        """The time of the newest reported checkpoint, so that a directory that failed long ago delays nothing."""
         return int(max((written for written, _ in self.told.values()), default=0) * 1000)
 
     def _append_rows(self, directory: LogDirectory, builder: EventBuilder, errors: list[float], now: float) -> None:
@@ -146,9 +146,9 @@ class BrokerCheckpoints:
         return ReplicaFiles(unchanged[1], hw, leo, unchanged[2])
 
     def _confirmed(self, place: Place, files: ReplicaFiles) -> int | None:
-        """A high watermark above the log's end, up to that of another broker in the same epoch; None without one.
+        """A high watermark above the log's end, limited to another broker's in the same epoch; None without one.
 
-        Two checkpoints are not damaged alike: the log was cut, as by a power failure that hit all replicas.
+        Two checkpoints are not damaged in the same way: the log was cut, as by a power failure that hit all replicas.
         """
         hw, most = files.hw or 0, 0
         for directory in self.others:

@@ -27,7 +27,7 @@ from pipelines.errors import UsageError
 from pipelines.printable import printable
 
 DEEPEST = 4
-"""Folders below the one that is named in which log directories are looked for."""
+"""Levels of folders below a named one that are searched for log directories."""
 METADATA_LOG: Place = ("__cluster_metadata", 0)
 _PARTITION = re.compile(rf"({TOPIC.pattern})-(\d{{1,9}})(?:\.[0-9a-f]{{32}}-(delete|future|stray))?")
 
@@ -59,12 +59,12 @@ class PartitionDirectory:
 
     @cached_property
     def made(self) -> float:
-        """When partition.metadata was written (epoch seconds), which is never rewritten; 0 without it."""
+        """The time of writing partition.metadata, which is never rewritten (epoch seconds); 0 without it."""
         return _written(f"{self.folder}/partition.metadata")
 
     @cached_property
     def epochs_written(self) -> float:
-        """When leader-epoch-checkpoint was written (epoch seconds); 0 without it."""
+        """The time of writing leader-epoch-checkpoint (epoch seconds); 0 without it."""
         return _written(f"{self.folder}/{LEADER_EPOCHS}")
 
     def leader_epochs(self) -> list[tuple[int, int]]:
@@ -88,7 +88,7 @@ class LogDirectory:
 
     @property
     def name(self) -> str:
-        """The broker that it belongs to, in words; its path if that is not known."""
+        """The name of the directory's broker; the directory's path if the broker is not known."""
         return f"broker {self.broker_id}" if self.broker_id is not None else printable(str(self.path))
 
     def offsets_in(self, file: str) -> dict[Place, int]:
@@ -102,7 +102,7 @@ class LogDirectory:
 
     @property
     def offsets_written(self) -> float:
-        """When the checkpoint of high watermarks was written (epoch seconds); 0 without it."""
+        """The time of writing the checkpoint of high watermarks (epoch seconds); 0 without it."""
         checkpoint = self.offsets.get(HIGH_WATERMARKS)
         return checkpoint.written if checkpoint else 0.0
 
@@ -111,9 +111,9 @@ class LogDirectory:
         return self.offset_of_replica(HIGH_WATERMARKS, partition)
 
     def offset_of_replica(self, file: str, partition: PartitionDirectory) -> int | None:
-        """A replica's offset in a checkpoint file; None if that is older than the partition.
+        """A replica's offset in a checkpoint file; None if the file is older than the partition.
 
-        Entries are keyed by name: after a topic was deleted and made again, the old one stays until the first write.
+        Entries are keyed by name: the entry of a deleted and recreated topic stays until the first write.
         """
         checkpoint = self.offsets.get(file)
         if checkpoint is None or partition.kind is not None or partition.made > checkpoint.written:
@@ -144,7 +144,7 @@ def find_log_directories(paths: Sequence[Path]) -> list[LogDirectory]:
 
 
 def require_one_cluster(directories: Sequence[LogDirectory]) -> None:
-    """Raises UsageError if two directories are of two clusters: their epochs and offsets say nothing of each other."""
+    """Raise UsageError if directories are of different clusters: their epochs and offsets cannot be compared."""
     by_cluster = {one.cluster_id: one.path for one in directories if one.cluster_id}
     if len(by_cluster) > 1:
         (cluster, path), (other, another) = sorted(by_cluster.items(), key=lambda one: one[1])[:2]

@@ -15,7 +15,7 @@ NOT_COMPARED = frozenset({"not_compared", "topic_ids"})
 
 
 class EarlierFindings:
-    """Findings of earlier audits that still stand, and those of their replicas that this audit has read whole."""
+    """Findings of earlier audits that still hold, and the replicas among theirs that this audit read whole."""
 
     def __init__(self, standing: Iterable[Row], directories: Sequence[LogDirectory], *, deep: bool) -> None:
         self._standing = [row for row in standing if deep or not row["deep"]]

@@ -35,13 +35,13 @@ from schemas.levels import POLLED
 from schemas.replication_events import DISK
 
 SHARE = 0.01
-"""Share of one core that following takes at most: after a look it pauses for so many times as long."""
+"""The largest share of one core that following takes: it pauses for 1 / SHARE times as long as a look took."""
 LEAST_PAUSE_S = 1.0
 WAIT_FOR_ROLE_S = 60.0
 COVERS = ("elections", "unclean_elections", "isr", "brokers", "assignments", "configs", "topics")
-"""The kinds of evidence that the metadata log has whole. Checkpoints, written every five seconds, have none whole."""
+"""Kinds of evidence that are complete in the metadata log; none is in checkpoints, written every five seconds."""
 NO_LINES = {"lines": Stretch(), "place": None}
-"""State of a source without lines of text: a log's has here which lines were told."""
+"""State of a source without lines of text; a log has the lines here that were read."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class DiskSummary:
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Problems that kept something from being read, by source."""
     notes: dict[str, list[str]] = field(default_factory=dict)
-    """Kinds of records that are not known, and which process reads a source in place of this one, by source."""
+    """By source: unknown kinds of records, and the process that reads it in place of this one."""
 
     def lines(self) -> list[str]:
         """The summary, line by line."""
@@ -144,7 +144,7 @@ def _readers(
 ) -> list[_Reader]:
     """A reader of the metadata log, and one for each broker with replicas.
 
-    Beside every broker of a cluster runs one process: the first of them has the metadata log, which is one for all.
+    If a process runs beside every broker, the first one reads the metadata log, which is the same for all.
     """
     brokers = {
         one.broker_id for one in directories if one.broker_id is not None and any(p.is_replica for p in one.partitions)
@@ -168,7 +168,7 @@ def _left_out(directories: Sequence[LogDirectory], readers: Sequence[_Reader]) -
 
 
 class _Reader:
-    """Reads one source and commits rows with the state that says which were told.
+    """Reader of one source; it commits rows together with the state of how far it has read.
 
     `may_wait`: whether it waits while another process has this source's role.
     """
@@ -196,12 +196,12 @@ class _Reader:
             self._read(directories, summary)
 
     def _require_same_cluster(self, cluster_id: str | None, what: str = "these directories") -> None:
-        """Raises UsageError if what the lake has of this source is of another cluster: how far it was read is, too."""
+        """Raise UsageError if this source's rows in the lake are of another cluster: the read position is, too."""
         known, name = self._state.get("cluster_id") or cluster_id, self._place.cluster
         if cluster_id not in (None, known):
             raise UsageError(
-                f"{self.source} of {name} is of cluster {known}, {what} of {cluster_id}: name those of that one, or "
-                f"another --cluster; `hwmark forget --cluster {name}` removes it"
+                f"{self.source} of {name} is of cluster {known}, {what} of {cluster_id}: name those of {known}, or "
+                f"another --cluster; `hwmark forget --cluster {name}` removes {name}"
             )
         self._state = {**self._state, "cluster_id": known}
 
@@ -246,7 +246,7 @@ class _MetadataReader(_Reader):
         self._replay, self._walked = Replay(place.cluster), Walked()
 
     def _read(self, directories: Sequence[LogDirectory], summary: DiskSummary) -> None:
-        """Commit the rows past those told; of provisional ones told before, those that are committed now."""
+        """Commit new rows, and provisional ones of earlier calls that the quorum has committed by now."""
         nodes = node_logs(directories, self._walked)
         if not nodes:
             return

@@ -10,7 +10,7 @@ from generators.disks.batches import HEADER, OLD_CRC_TABLES, Array, crc_by_table
 from pipelines.replication.compiled.decorators import compiled, kernel
 
 RECORDS, KEYED, BY_MURMUR2, BY_CRC32 = range(4)
-"""Counts of records: all, those with a key, and those whose key either hash puts where they lie."""
+"""Counts of records: all, with a key, and with a key that either hash maps to their partition."""
 
 
 @kernel
@@ -78,7 +78,7 @@ def count_keys(payload: Array, count: int, place: Any, counts: Array) -> bool:
 
 @compiled
 def count_plain_keys(buf: Array, batches: Array, place: Any, counts: Array, faults: Array) -> None:
-    """Add the records of uncompressed batches, whose positions are those in `buf`; `faults` marks the damaged ones."""
+    """Add the records of uncompressed batches at their positions in `buf`; `faults` marks damaged batches."""
     for k in range(len(batches)):
         one = batches[k]
         payload = buf[one.position + HEADER : one.position + one.size]
@@ -86,7 +86,7 @@ def count_plain_keys(buf: Array, batches: Array, place: Any, counts: Array, faul
 
 
 def words(counts: Array, partitions: int) -> str | None:
-    """The topic's partitioner in words; None if there are no keys, or not two partitions are known."""
+    """The topic's partitioner in words; None without keys, or if fewer than two partitions are known."""
     keyed = int(counts[KEYED])
     if partitions < 2 or not keyed:
         return None

@@ -43,7 +43,7 @@ def batch_epochs(epoch: Array, base: Array) -> list[tuple[int, int]]:
 
 
 def rising(entries: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The entries without those of a later epoch than one behind them: no checksum covers a batch's leader epoch."""
+    """The entries without those of a later epoch than one after them: no checksum covers a batch's leader epoch."""
     found: list[tuple[int, int]] = []
     for epoch, start in entries:
         while found and found[-1][0] > epoch:
@@ -54,7 +54,7 @@ def rising(entries: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def contradiction(entries: Sequence[tuple[int, int]], batches: Sequence[tuple[int, int]], end: int) -> str | None:
-    """Why a leader-epoch-checkpoint cannot be that of these batches, None if it fits.
+    """The reason why a leader-epoch-checkpoint cannot be that of these batches, None if it fits.
 
     An entry is at or below the first batch of its epoch (5.3), and the next entry above it.
     """

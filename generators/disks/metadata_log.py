@@ -30,9 +30,9 @@ from generators.disks.segments import Segment, WalkEnd, blocks, segments
 from generators.disks.voters import Voters, named_voters, with_directories
 
 FEW_VOTERS = 4
-"""With so many voters at most, a record that all had, each at a time of its own, is one that no leader can lack."""
+"""The most voters with which no leader can lack a record that each of them had at some time."""
 LATER_EPOCH = 1 << 31
-"""The epoch of a node of which it is not known: none of its records count as got in their own epoch."""
+"""The epoch of a node if it is not known: none of its records counts as received in its own epoch."""
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
@@ -199,7 +199,7 @@ def _snapshots(folder: Path, walked: Walked) -> Iterator[Snapshot]:
 
 
 def longest(nodes: Sequence[NodeLog]) -> NodeLog:
-    """The copy with the newest epoch, and of those the longest: what the others will follow."""
+    """The longest of the copies with the newest epoch; the others will follow it."""
     return max(nodes, key=lambda node: (node.lineage.epochs[-1:], node.lineage.end))
 
 

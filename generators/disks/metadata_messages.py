@@ -84,7 +84,7 @@ def decode(value: bytes) -> tuple[str, dict[str, Any]] | None:
 
 
 def decode_control(control: int, value: bytes) -> dict[str, Any]:
-    """Fields of a control record of the quorum, whose messages are MESSAGES by their negative type. Raises Damaged."""
+    """Fields of a control record of the quorum; MESSAGES has its message by its negated type. Raises Damaged."""
     reader = Reader(value)
     version = reader.number(2)
     return _fields(reader, MESSAGES[-control].fields, version)

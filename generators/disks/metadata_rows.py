@@ -76,9 +76,9 @@ class Replay:
         self._result = self._waiting = MetadataRows(EVENTS.empty_table(), np.zeros(0, np.int64), 0, 0, -1)
 
     def read(self, nodes: Sequence[NodeLog], quorum: QuorumEnd | None = None) -> MetadataRows:
-        """The rows of records that are new since the last call, and those told as provisional that are committed now.
+        """Rows of records that are new since the last call, and provisional rows that are committed by now.
 
-        All rows if the log that was read then is no part of the longest one. Raises Unreadable.
+        All rows if the log of the last call is not part of the longest one. Raises Unreadable.
         """
         before, chosen = self._result, longest(nodes)
         same = chosen.lineage.end_of(before.epoch)
@@ -128,7 +128,7 @@ class Replay:
                 self._take_batch(batch)
 
     def _lose(self, piece: Piece) -> None:
-        """No copy has the records before a piece: the snapshot's state is told as state, not what came in between."""
+        """Note records before a piece that no copy has: the snapshot's state is reported, but not the changes."""
         first = piece.start - piece.lost
         detail = f"{piece.lost} records of the metadata log: offsets {first}..{piece.start - 1} are in no copy given"
         self._result.lost += piece.lost
@@ -145,7 +145,7 @@ class Replay:
                 self._take_batch(batch, newest.end - 1)
 
     def _take_batch(self, batch: BatchContent, offset: int | None = None) -> None:
-        """The records of a batch; those of a snapshot all count at its last `offset`."""
+        """Take the records of a batch; those of a snapshot all count at its last `offset`."""
         started = int.from_bytes(batch.content[_BASE_TIMESTAMP], "big", signed=True)
         self._result.last_ts = max(self._result.last_ts, int(batch.batch["max_ts"]))
         if batch.is_control:
@@ -160,7 +160,7 @@ class Replay:
                 self._result.unknown[str(error)] += 1
 
     def _take(self, record: Pending) -> None:
-        """A record; inside a metadata transaction it waits for the end, and an aborted one is none (3.6-IV1)."""
+        """Take a record; inside a metadata transaction it waits for the end, and is dropped on an abort (3.6-IV1)."""
         name = record[2]
         if name == BEGIN:
             self._open = []

@@ -30,7 +30,7 @@ class Producers:
     duplicates: list[tuple[int, int, int]] = field(default_factory=list)
     """(first offset, last offset, producer id) of batches whose sequences this producer had written before."""
     holes: list[tuple[int, int, int]] = field(default_factory=list)
-    """The same of batches before which sequences are missing."""
+    """The same for batches with sequences missing before them."""
     committed: int = 0
     aborted: int = 0
     open: dict[int, int] = field(default_factory=dict)
@@ -75,8 +75,8 @@ class Producers:
 def judge_sequences(rows: Array, ids: Array, last: Array, expiration_ms: int, faults: Array) -> None:
     """Mark batches whose sequences do not continue those before; `rows` are in the order of the log.
 
-    `last` has the last batch of each producer in `ids` (sorted), and is brought up to date. Its `position` is the first
-    sequence of those that lead to it: one before is no duplicate, as the broker had forgotten the producer.
+    `last` has the last batch of each producer in `ids` (sorted), and is updated. Its `position` is the first sequence
+    of the run that ends in it: an earlier sequence is no duplicate, as the broker had forgotten the producer.
     """
     at = 0
     for k in range(len(rows)):

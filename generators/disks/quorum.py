@@ -10,7 +10,7 @@ from generators.cluster.asking.problems import why
 from generators.cluster.asking.security import Security
 
 AGAIN_S = 60.0
-"""Brokers that did not answer are left alone for so long: what the disks show must not wait for them at each look."""
+"""Seconds until brokers that did not answer are asked again, so that not every look at the disks waits for them."""
 
 
 class QuorumEnd(NamedTuple):

@@ -39,7 +39,7 @@ class ReplicaLog:
     source: PartitionDirectory
     live: bool = False
     partitions: int = 0
-    """Partitions of the topic by the directories given, 1 if not known; 0: records inside batches are not read."""
+    """Partitions of the topic in the given directories, 1 if not known; 0: records inside batches are not read."""
     key_counts: Array = field(default_factory=lambda: np.zeros(4, np.int64))
     start: int = 0
     end: int = 0
@@ -54,18 +54,18 @@ class ReplicaLog:
     keys: Array = field(default_factory=lambda: np.zeros(0, KEPT))
     """Base, last offset, epoch and checksum of each whole batch, and whether it shows that the cleaner was there."""
     compared_to: int | None = None
-    """Offset up to which `keys` reach where there were too many."""
+    """The offset up to which `keys` reach, if there were too many."""
     findings: list[Finding] = field(default_factory=list)
     compacted: bool = False
-    """Whether the cleaner has been in a log of this topic: a leader that this one copied from may have been cleaned."""
+    """Whether the cleaner has rewritten a log of this topic: this replica may be copied from a cleaned leader."""
     explained_to: int = 0
-    """The offset up to which the cleaner has been in a log of this partition."""
+    """The offset up to which the cleaner has rewritten a log of this partition."""
     has_twin: bool = False
-    """Whether it is compared with another log of its own broker."""
+    """Whether another log of the same broker is compared with this one."""
 
     @property
     def name(self) -> str:
-        """Its broker in words, with the path if it is compared with another copy of that one."""
+        """The name of its broker, with the path if another log of that broker is compared with it."""
         return (
             f"{self.directory.name} ({printable(str(self.directory.path))})" if self.has_twin else self.directory.name
         )

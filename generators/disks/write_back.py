@@ -21,7 +21,7 @@ Identity = tuple[int, int, int, str]
 
 
 def reason_left_out(row: dict[str, Any], included: Iterable[str]) -> str | None:
-    """Why a record is not written back, None if it is: it is there already, or its transaction was not committed."""
+    """The reason why a record is not written back, None if it is: already there, or its transaction not committed."""
     if row["key"] is None and row["value"] is None:
         return EMPTY
     reason = LEFT_OUT[0] if row["in_survivor"] else row["transaction"]
@@ -41,7 +41,7 @@ def require_another_topic(topic: str, rows: Iterable[dict[str, Any]]) -> Iterato
 
 
 def headers(row: dict[str, Any]) -> list[tuple[str, bytes]]:
-    """The record's headers, and from where it was rescued; one names headers of null value, which the client lacks."""
+    """A record's headers, its place of rescue, and the names of null headers, which the client cannot write."""
     names = ("topic", "partition", "offset", "leader_epoch", "broker_id", *(("topic_id",) if row["topic_id"] else ()))
     own = [(header["key"], header["value"] or b"") for header in row["headers"]]
     null = ",".join(header["key"] for header in row["headers"] if header["value"] is None)
@@ -50,7 +50,7 @@ def headers(row: dict[str, Any]) -> list[tuple[str, bytes]]:
 
 
 def identity(found: Iterable[tuple[str, bytes]]) -> tuple[str, Identity] | None:
-    """The topic and place that a record's headers say it was rescued from; None of any other record."""
+    """The topic and place that a rescued record's headers name; None for any other record."""
     known = {key: value for key, value in found if key.startswith(HEADER)}
     try:
         partition, offset, epoch = (int(known[HEADER + name]) for name in ("partition", "offset", "leader_epoch"))

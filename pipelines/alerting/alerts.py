@@ -28,7 +28,7 @@ def conditions(
     now: datetime,
     blind: Collection[str] = (),
 ) -> list[Condition]:
-    """Conditions of every rule, but for those that need evidence which is `blind`: the same for the same evidence.
+    """Return the conditions of every rule that needs no `blind` evidence; equal evidence gives equal conditions.
 
     `now` (wall clock, aware) matters to sources and to the job only.
     """
@@ -46,11 +46,11 @@ def conditions(
 
 
 _OTHERS = ("carried", "blind")
-"""Evidence that rules look at beside what they need."""
+"""Evidence that rules read in addition to what they need."""
 
 
 def waits(found: Iterable[Condition]) -> list[Wait]:
-    """The states that hold and must last longer, one for each rule and cluster; in a closed recording none will."""
+    """The pending states, one for each rule and cluster; none in a closed recording."""
     together: dict[tuple[str, str], list[Condition]] = {}
     for condition in found:
         if condition.waits and not condition.facts.get("closed"):
@@ -62,7 +62,7 @@ def waits(found: Iterable[Condition]) -> list[Wait]:
 
 
 def group_conditions(found: Iterable[Condition], rules: AlertRules, stored: Iterable[AlertState] = ()) -> list[Episode]:
-    """The conditions that do not wait, by the alert that they are of; one that is `stored` goes on by its name."""
+    """Group conditions that are not pending by alert; an alert that is `stored` keeps its name."""
     return list(episodes((one for one in found if not one.waits), rules.group_s, latest(stored).values()))
 
 
@@ -84,7 +84,7 @@ def carried_states(found: Iterable[Episode]) -> list[dict[str, Any]]:
 
 
 def told_states(firing: Iterable[AlertState], health: pa.Table) -> pa.Table:
-    """Return `carried` of the alerts of what lasts, by what was told of them alone."""
+    """Return rows of `carried` for alerts on lasting states, from what these alerts themselves reported."""
     ids = {tuple(row[n] for n in _PLACE): row["topic_id"] for row in health.select([*_PLACE, "topic_id"]).to_pylist()}
     rows = []
     for state in firing:

@@ -37,7 +37,7 @@ FROM backlog AS b ORDER BY cluster
 
 
 def _behind(name: str, settings: JobBehindSettings, evaluation: Evaluation) -> Iterator[Condition]:
-    """Clusters of which `run` has read nothing, or not what it should have by now, and what cannot be read."""
+    """Clusters with bronze rows that `run` should have read by now, and clusters with unreadable tables."""
     now = evaluation.now
     for row in evaluation.ask(_BACKLOG, rule=name):
         oldest, cluster = moment(row["oldest"]), row["cluster"]

@@ -39,7 +39,7 @@ class Condition:
 
     @property
     def waits(self) -> bool:
-        """Whether it is so now, and must last longer to be reported."""
+        """Whether it holds now and must last longer to be reported."""
         return self.open and self.fires > self.last
 
 
@@ -51,7 +51,7 @@ class Ask(Protocol):
 
 @contextmanager
 def asking(tables: Mapping[str, pa.Table]) -> Iterator[Ask]:
-    """Questions to these tables, in DuckDB, by their names."""
+    """Yield a function that queries these tables by name, in DuckDB."""
     import duckdb
 
     with duckdb.connect(config={"threads": 1}) as connection:
@@ -67,12 +67,12 @@ def partition(row: Mapping[str, Any]) -> str:
 
 
 def items(conditions: Iterable[Condition]) -> list[str]:
-    """What the conditions concern, each once."""
+    """The items of the conditions, each once."""
     return sorted({c.item for c in conditions}, key=lambda item: (len(item), item))
 
 
 def subjects(conditions: Iterable[Condition]) -> list[str]:
-    """Whom the conditions are about, each once."""
+    """The subjects of the conditions, each once."""
     return sorted({c.subject for c in conditions}, key=lambda name: (len(name), name))
 
 
@@ -87,7 +87,7 @@ def counted_partitions(conditions: Sequence[Condition]) -> str:
 
 
 def ended_recording(conditions: Iterable[Condition]) -> str:
-    """`recording ended, then: ` where it is so, else empty."""
+    """`recording ended, then: ` if the recording has ended, else empty."""
     return f"{RECORDING_ENDED}, then: " if any(c.facts["over"] for c in conditions) else ""
 
 
@@ -97,6 +97,6 @@ def not_known_since(at: int) -> str:
 
 
 def lost_range(condition: Condition) -> str:
-    """`orders-0 [120, 300)` where offsets are lost, else empty."""
+    """`orders-0 [120, 300)` if offsets are lost, else empty."""
     lost_from, lost_to = condition.facts.get("lost_from"), condition.facts.get("lost_to")
     return "" if lost_from is None or lost_to is None else f"{condition.item} [{lost_from}, {lost_to})"

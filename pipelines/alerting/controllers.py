@@ -1,4 +1,4 @@
-"""The controllers of a cluster, as watchers were told of them."""
+"""The controllers of a cluster, as brokers reported them to watchers."""
 
 from __future__ import annotations
 

@@ -50,10 +50,10 @@ def to_arrow(rows: Iterable[Downtime]) -> pa.Table:
 
 
 def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime | None:
-    """Until when these downtimes explain an alert; None: they do not.
+    """The time until which these downtimes explain an alert; None if they do not.
 
-    Of a partition that nobody leads the last in-sync replicas are missing, and all others are away, too: it is
-    explained by a downtime of all brokers that it is assigned to.
+    A partition without a leader lacks its last in-sync replicas, and all other replicas are away, too: a downtime of
+    all its assigned brokers explains it.
     """
     own = [window for window in opened if window.cluster == state.labels.get("cluster")]
     away = {one: window.until for window in sorted(own, key=lambda w: w.until) for one in window.brokers or ()}

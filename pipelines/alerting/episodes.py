@@ -17,26 +17,25 @@ from pipelines.lake.queries import microseconds, moment
 
 
 class Episode(NamedTuple):
-    """Conditions of one alert, and the state that was told of it, by whose name it goes on; None: nothing was."""
+    """Conditions of one alert, and its reported state, if there is one; the alert keeps the name of that state."""
 
     conditions: list[Condition]
     told: AlertState | None = None
 
 
 _Run = tuple[int, list[Condition], AlertState | None]
-"""When conditions of one alert that overlap began (microseconds), these, and what was told of them."""
+"""The begin of overlapping conditions of one alert (microseconds), these, and their reported state."""
 _Mark = tuple[tuple[str, str, str], int, list[Condition], AlertState | None]
-"""The kind of incident, when it began (microseconds), the conditions, and what was told of them."""
+"""The kind of incident, its begin (microseconds), the conditions, and their reported state."""
 
 
 def episodes(
     conditions: Iterable[Condition], group_s: Mapping[str, int], told: Iterable[AlertState] = ()
 ) -> Iterator[Episode]:
-    """The conditions by the episode of an alert that they are of; `told` has the last state of each that was.
+    """Group the conditions by episode of an alert; `told` has the last state of each reported episode.
 
-    `group_s`: by rule, how many seconds apart episodes of one cluster may begin and still be one incident. One that was
-    told stays what it was: what is found later joins the one before it, or else the one after it, and never makes one
-    of two.
+    `group_s`: by rule, the most seconds between the begins of episodes of one cluster that are one incident. A reported
+    episode is never merged with another one: later conditions join the one before them, or else the one after.
     """
     names, marks = defaultdict[str, dict[int, AlertState]](dict), list[_Mark]()
     for state in told:
@@ -69,12 +68,12 @@ def _key(condition: Condition) -> tuple[str, str, str, str]:
 
 
 def _kin(rule: str, cluster: str, cause: str) -> tuple[str, str, str]:
-    """The kind of incident that a condition may be part of; sources are one only with the same thing wrong."""
+    """The kind of incident that a condition may be part of; sources share an incident only with the same fault."""
     return rule, cluster, cause if RULES[rule].about is About.SOURCES else ""
 
 
 def _overlapping(conditions: Iterable[Condition], told: Mapping[int, AlertState]) -> Iterator[list[Condition]]:
-    """Yield runs of conditions that overlap in time, or that were told as one.
+    """Yield runs of conditions that overlap in time or were reported as one.
 
     Args:
         conditions: of one alert, sorted by `fires`.
@@ -101,7 +100,7 @@ def _overlapping(conditions: Iterable[Condition], told: Mapping[int, AlertState]
 
 
 def _with_moved(runs: Sequence[_Run]) -> Iterator[_Run]:
-    """Yield the runs; one that was over before an alert that named it began, as late telemetry shows, is part of it."""
+    """Yield the runs; a run of items that a later alert named, and that is over before it, is made part of it."""
     told = [(run, state) for _, run, state in runs if state]
     for begun, run, state in runs:
         about, over = {c.item for c in run}, not state and not any(c.open for c in run)
@@ -115,7 +114,7 @@ def _with_moved(runs: Sequence[_Run]) -> Iterator[_Run]:
 
 
 def _with_told(mark: _Mark, firing: Iterable[_Mark]) -> _Mark:
-    """Return a run with the begin of the firing alert that told of it, which may have been grouped by other rules."""
+    """Return a run with the begin of the firing alert that reported it, maybe with other settings for grouping."""
     kin, begun, run, _ = mark
     about = {c.item for c in run}
     for its_kin, its_begun, _, state in firing:
@@ -127,7 +126,7 @@ def _with_told(mark: _Mark, firing: Iterable[_Mark]) -> _Mark:
 
 
 def _incidents(marks: Iterable[_Mark], apart: int) -> Iterator[Episode]:
-    """Runs that begin close to each other, or to what was told, whatever they are about, as one."""
+    """Join runs that begin close to each other, or to what was reported, whatever they are about."""
     found, told, last = list[Condition](), None, None
     for _, begun, run, state in marks:
         of_told = told is not None and told.firing and begun == last and {c.item for c in run} <= told.present

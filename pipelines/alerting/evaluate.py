@@ -39,7 +39,7 @@ _log = logging.getLogger("hwmark.alerting")
 RESTORED_S = 60
 """A present that lies this many seconds before the last evaluation of its cluster shows tables from a backup."""
 OF_ANOTHER_S = 3_600
-"""For so long a rule that is off here is taken to be judged by another evaluator, with settings of its own."""
+"""Seconds for which a rule that is off here counts as judged by another evaluator with its own settings."""
 
 
 def evaluate(
@@ -52,9 +52,9 @@ def evaluate(
     wait_s: float = 30,
     write: bool = True,
 ) -> list[AlertState]:
-    """Every alert that fires, and those that this evaluation resolved; `ops/alerts`, `ops/incidents` get what is new.
+    """Return firing alerts and those that this evaluation resolved; `ops/alerts` and `ops/incidents` get new rows.
 
-    Without `write` the lake stays as it is, and if what was told cannot be read, what holds fires anew.
+    Without `write` the lake stays as it is, and if reported states cannot be read, all present ones fire anew.
 
     `now` is the wall clock (aware), for the freshness of sources and of the job, which takes what is new every
     `interval_s` seconds, or as it says itself, and for how long losses are notified. A loss, and whatever else holds,
@@ -77,10 +77,10 @@ def evaluate_all(
     write: bool = True,
     anew: bool = False,
 ) -> tuple[Assessment, list[Incident], str]:
-    """Evaluate once; the assessment, the states of all incidents, and why these cannot be read, or empty.
+    """Evaluate once; return the assessment, the states of all incidents, and why these cannot be read, or empty.
 
-    Without `write` the lake stays as it is; `anew`: if what was told cannot be read, what holds fires anew. Raises
-    RoleHeld as `evaluate` does.
+    Without `write` the lake stays as it is; `anew`: if reported states cannot be read, all present ones fire anew.
+    Raises RoleHeld as `evaluate` does.
     """
     with hold(place.root, "alerts", place.storage_options, wait_s=wait_s) if write else nullcontext(Held()) as held:
         try:
@@ -106,7 +106,7 @@ def evaluate_all(
 def _incidents(place: Lake, states: Sequence[AlertState], now: datetime, *, write: bool) -> tuple[list[Incident], str]:
     """Append the rows that `ops/incidents` lacks; after a kill the next evaluation appends the same.
 
-    If the table cannot be read, alerts are told one by one.
+    If the table cannot be read, alerts are reported one by one.
     """
     try:
         stored = read_incidents(place)
@@ -125,7 +125,7 @@ def _incidents(place: Lake, states: Sequence[AlertState], now: datetime, *, writ
 
 @dataclass(frozen=True)
 class Assessment:
-    """The states that `ops/alerts` has, those that hold now, the rows that it lacks, and what to go on from."""
+    """The states in `ops/alerts`, those that hold now, the rows to append, and the record for the next evaluation."""
 
     stored: list[AlertState]
     present: list[AlertState]
@@ -134,7 +134,7 @@ class Assessment:
 
 
 def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: Step, now: datetime) -> Assessment:
-    """Return the rows to write and the next step: the same however often and whenever it is asked."""
+    """Return the rows to write and the next step; equal arguments give equal results."""
     evidence = {**seen.evidence, "fired": _firing_sources(stored)}
 
     def found_in(evidence: Evidence) -> tuple[list[Condition], list[Episode], list[AlertState]]:
@@ -176,7 +176,7 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
     told_of = set() if before.clocks else {state.labels.get("cluster", "") for state in stored}
 
     def was_over(state: AlertState) -> bool:
-        """Whether it ended before the rule was first evaluated, or was before it had these settings."""
+        """Whether it ended before the rule was first evaluated, or last evaluated with other settings."""
         cluster = state.labels.get("cluster", "")
         if cluster in before.clocks.get(rules.key(state.rule), {}):
             return False
@@ -199,13 +199,13 @@ def decide(seen: Reading, rules: AlertRules, stored: list[AlertState], before: S
 
 
 def _known_clusters(seen: Reading) -> set[str]:
-    """Return the clusters of which bronze or gold has something, and "", that of an alert of all clusters."""
+    """Return the clusters in bronze or gold, and "", which alerts on all clusters have."""
     of_bronze = (pc.unique(seen.evidence[name]["cluster"]).to_pylist() for name in ("reported", "backlog"))
     return {"", *seen.clocks, *chain.from_iterable(of_bronze)}
 
 
 def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
-    """Return `fired` of the evidence; an alert that does not name all its sources is of any in its cluster."""
+    """Return `fired` of the evidence; an alert that does not name all its sources counts for any in its cluster."""
     rows = [
         (state.labels.get("cluster"), state.rule, state.labels.get("cause"), source, state.last_ts)
         for state in latest(stored).values()
@@ -217,7 +217,7 @@ def _firing_sources(stored: Iterable[AlertState]) -> pa.Table:
 
 
 def _end_silence(state: AlertState, now: datetime) -> AlertState:
-    """Return the end of a silence as of when it was found: it was seen last in the report before it."""
+    """Return the end of a silence, dated to when it was noticed, and not to the last report before the silence."""
     ended = state.rule == STALE_SOURCE.name and not state.firing and END not in state.labels
     return replace(state, last_ts=max(state.last_ts, now)) if ended else state
 
@@ -225,7 +225,7 @@ def _end_silence(state: AlertState, now: datetime) -> AlertState:
 def _not_known(
     state: AlertState, seen: Reading, looked_at: Mapping[tuple[str, str], int], judged: Collection[str], now: datetime
 ) -> str | None:
-    """Since when it is not known whether an alert is over, and why; None where it is known, empty for now."""
+    """The time since when it is not known if an alert is over, and why; None if it is known, empty for now."""
     cluster = state.labels.get("cluster", "")
     needs = RULES[state.rule].needs if state.rule in RULES else ()
     at = looked_at.get((state.rule, cluster), microseconds(state.last_ts))
@@ -252,8 +252,9 @@ def _not_known(
 
 
 def _rows_gone(state: AlertState, seen: Reading, *, anew: bool) -> str | None:
-    """Say that silver has no row any more of a loss that was told, None if it has, or need not: only a revised row
-    withdraws a loss, or silver that was made anew from telemetry of that time.
+    """Say that silver no longer has a row of a reported loss; None if it has one or needs none.
+
+    Only a revised row, or silver rebuilt from telemetry of that time, withdraws a loss.
     """
     if state.rule not in RULES or "regressions" not in RULES[state.rule].needs:
         return None

@@ -1,4 +1,4 @@
-"""Channels of notifications that take none, by the wall clock: what `hwmark notify` wrote of its attempts."""
+"""Notification channels that accept nothing, by the wall clock, from the attempts that `hwmark notify` wrote."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ ORDER BY channel
 
 @dataclass(frozen=True, config=STRICT)
 class FailingSettings(RuleSettings):
-    """Fires when a channel has taken no notification for `after_s` seconds of the wall clock."""
+    """Fires when a channel has accepted no notification for `after_s` seconds of the wall clock."""
 
     after_s: Seconds = 300
 
 
 def _failing(name: str, settings: FailingSettings, evaluation: Evaluation) -> Iterator[Condition]:
-    """The channels that are tried, and of which something fails for longer; of a lake, not of a cluster."""
+    """Channels that are in use and have failed for longer; they belong to a lake, not to a cluster."""
     now = evaluation.now
     for row in evaluation.ask(_FAILING, rule=name, forgotten=FORGOTTEN_S * SECOND):
         fires = row["since"] if row["fired"] else row["since"] + settings.after_s * SECOND

@@ -32,7 +32,7 @@ WHERE severity = $severity AND list_contains($classes, "class")
 ORDER BY cluster, ts, topic, partition
 """
 _ANSWERS = ("an answer of broker ", "whether broker ")
-"""The beginnings of missing evidence that a broker which has started again may still tell."""
+"""Prefixes of missing evidence that a restarted broker may still report."""
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -60,14 +60,14 @@ def _falls(severity: str) -> Callable[[str, LossSettings, Evaluation], Iterator[
 
 
 def _awaited_us(row: Mapping[str, Any], two_rounds_s: int) -> int:
-    """The wait of a loss not excluded for a restarted broker's answer: until two rounds in a row lack it, else 0."""
+    """Microseconds that a loss not excluded waits for a restarted broker's answer (two rounds without one), else 0."""
     missing = [one for one in _missing(row) if one != UPPER_BOUND]
     awaits = bool(missing) and all(one.startswith(_ANSWERS) for one in missing)
     return round(TWICE * two_rounds_s * SECOND) if awaits else 0
 
 
 def _grouped(conditions: Sequence[Condition]) -> list[FallGroup]:
-    """The falls by what they came of."""
+    """The falls, grouped by cause."""
     ordered = sorted(conditions, key=lambda c: (_change(c), c.item))
     return [_group(list(same)) for _, same in groupby(ordered, _change)]
 
@@ -91,7 +91,7 @@ def _group(conditions: Sequence[Condition]) -> FallGroup:
 
 
 def _missing(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the evidence that was not there to exclude a loss with."""
+    """Return the evidence without which a loss is not excluded."""
     if row["class"] != losses.NOT_EXCLUDED:
         return ()
     return tuple(json.loads(row["evidence"] or "{}").get("missing", ()))
@@ -122,7 +122,7 @@ def _not_excluded(conditions: Sequence[Condition]) -> str:
 def _rule(
     name: str, severity: str, falls: str, sentence: Callable[[Sequence[Condition]], str], look: str = "loss"
 ) -> AlertRule[Any]:
-    """A rule about falls of that severity. A loss does not heal: its end is that of its being notified."""
+    """A rule about falls of that severity. A loss does not heal: its alert ends when it is no longer notified."""
     settings = LossSettings(severity=severity)
     ends = "no longer notified"
     return AlertRule(name, settings, _falls(falls), sentence, ("regressions",), ends=ends, from_told=True, look=look)

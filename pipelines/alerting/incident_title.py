@@ -17,7 +17,7 @@ _STATES = {"loss": State.LOST.value, "unproven_loss": State.LOSS_NOT_EXCLUDED.va
 
 
 def title(cluster: str, alerts: Sequence[AlertState], flapping: bool = False) -> str:
-    """`OFFLINE prod: broker 2 gone, 12 partitions of audit`, of the gravest of these alerts, the first of those."""
+    """`OFFLINE prod: broker 2 gone, 12 partitions of audit`, for the first of the gravest alerts."""
     lines = (_line(cluster, alerts, flapping, length) for length in (NAME, *SHORTER))
     line = printable(next((line for line in lines if len(line) <= LONGEST), "") or _line(cluster, alerts, flapping, 8))
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
@@ -38,7 +38,7 @@ def gravest(alerts: Sequence[AlertState]) -> AlertState:
 
 
 def weight(alert: AlertState) -> tuple[int, int]:
-    """The weight of an alert: by severity, then losses before what stands still before all else."""
+    """The weight of an alert: by severity, then losses, then partitions that stand still, then all others."""
     return SEVERITIES.index(alert.severity), -_WEIGHT.get(alert.rule, len(_WEIGHT))
 
 
@@ -56,11 +56,11 @@ _CAUSES = {
     "committed_loss": "leader began below the HW",
     "hw_moved_back": "HW moved back",
 }
-"""What a loss came of, by its class."""
+"""The cause of a loss by its class."""
 
 
 def _causes(alert: AlertState) -> list[str]:
-    """The causes of a loss; of what is no loss, none."""
+    """The causes of a loss; none for other alerts."""
     return [_CAUSES[one] for one in alert.labels.get("cause", "").split(", ") if one in _CAUSES]
 
 

@@ -3,7 +3,7 @@
 An alert joins an open incident of its cluster that had it before, that names one of its brokers, or that began within
 JOINS of it. If one of the two names no broker, a shared partition is enough. Another broker later is another
 incident, linked; two never become one. An incident ends once none of its alerts fired for WELL. A loss keeps it open
-for longer. What goes wrong after WELL of nothing but losses is another incident: it would send no message otherwise.
+for longer. After WELL with nothing but losses, a new alert opens another incident: it would send no message otherwise.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPEN, PLANNED, ENDED = "open", "planned", "ended"
 OWN_RULES = frozenset({"job_behind", "notify_failing", "watcher_cut_off"})
 """Rules about hwmark itself: their alerts are incidents of no cluster."""
 LOSSES = frozenset(name for name, rule in RULES.items() if rule.from_told)
-"""Rules of what no telemetry ends: it ends so long after it was told, or as somebody says so."""
+"""Rules with alerts that no telemetry ends; they end a fixed time after they were reported, or by a note."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Incident:
 
 
 def standing(returns: int, first_ts: datetime, planned_until: datetime | None = None) -> str:
-    """`planned downtime until …`, or `again, 12 times since …`; empty where neither is so."""
+    """`planned downtime until …`, or `again, 12 times since …`; empty if neither holds."""
     planned = f"planned downtime until {words.clock(planned_until)}" if planned_until else ""
     again = f"again, {words.count(returns, 'time')} since {words.clock(first_ts)}" if returns else ""
     return ", ".join(filter(None, (planned, again)))
@@ -117,7 +117,7 @@ def untold(
 
 
 def _keep_groups(row: Incident, before: Incident) -> Incident:
-    """Return it with the groups of the state before, except who reads what was offline once something is lost."""
+    """Return it with the consumer groups of the state before, unless only now something is lost."""
     if before.lost_offsets is None and row.lost_offsets is not None:
         return row
     return replace(row, groups=before.groups, groups_asked=before.groups_asked, readers=before.readers)
@@ -217,7 +217,7 @@ class _Open:
             self.severity = max(self.severity, state.severity, key=SEVERITIES.index)
 
     def turn(self, at: datetime, windows: Sequence[Downtime]) -> Incident | None:
-        """Its state from a moment on; None where nothing of it is new."""
+        """Its state from a moment on; None if nothing in it is new."""
         firing = [state for state in self.members.values() if state.firing]
         if firing:
             self.well_since = None
@@ -249,7 +249,7 @@ class _Open:
         return self._as(ENDED, [], None, self.well_since + WELL)
 
     def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
-        """Until when downtimes explain all that fires; None: something is not explained."""
+        """The time until which downtimes explain all that fires; None if they do not."""
         opened = [window for window in windows if window.begins <= at < window.until]
         untils = [end_of_downtime(state, opened) for state in firing]
         return min((until for until in untils if until), default=None) if all(untils) else None
@@ -281,7 +281,7 @@ def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
 
 
 def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
-    """Hand a state of an alert to the incident that it is of, or open one, and return it; None for one of none."""
+    """Hand an alert's state to its incident, or open one, and return that; None if the state is in no incident."""
     own = next((one for one in reversed(opened) if state.episode in one.members), None)
     if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
         own = _find_to_join(state, opened) or _open(state, opened)
@@ -291,7 +291,7 @@ def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
 
 
 def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
-    """Return the incident that had the alert, or else shares a broker or partition, or else began about then."""
+    """Return an incident that had the alert, or else shares a broker or partition, or else began at about that time."""
     cluster, brokers, partitions, vast = _cluster(state), state.brokers, _partitions(state), _vast(state)
     shares = near = None
     for one in opened:
@@ -308,7 +308,7 @@ def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
 
 
 def _share(partitions: set[str], vast: set[str], one: _Open) -> bool:
-    """Whether an alert and an incident are about one partition, or may be, as a topic has more than are named."""
+    """Whether an alert and an incident share a partition, or may, as one names only part of a topic's."""
     same = partitions & one.partitions or (one.vast and one.vast & _topics(partitions))
     return bool(same or (vast and vast & _topics(one.partitions)))
 
@@ -318,7 +318,7 @@ def _topics(partitions: Iterable[str]) -> set[str]:
 
 
 def _vast(state: AlertState) -> set[str]:
-    """The topics of an alert that names a part of its partitions only: it may be about any of theirs."""
+    """The topics of an alert that names only part of its partitions; it may be about any partition of theirs."""
     return state.topics if (state.size[0] or 0) > LABELLED else set()
 
 

@@ -71,7 +71,7 @@ WHERE wrong AND (ended - ts >= least($lasting, lasting) OR ended IS NULL AND (to
 ORDER BY ALL
 """
 TWICE = 0.75
-"""Share of the time of two rounds: what lasted so long was seen in two rounds running."""
+"""Share of the time of two rounds; a state that lasted so long was seen in two rounds in a row."""
 _REPLICA = (
     "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition, "
     "'replica': %s}"
@@ -86,7 +86,7 @@ _SAME = (
 # A leader epoch is one change of leader, whoever reported it and however often; epochs give the order. Who is
 # missing is the ISR that stayed behind, else who led last. The present state counts where there is nothing else.
 _OUT = "CASE WHEN len({0}.isr) > 0 OR len({0}.ar) <> 1 THEN {0}.isr ELSE {0}.ar END"
-"""Who must come back for a partition that nobody leads: with eligible leader replicas its ISR may be empty."""
+"""Brokers that must come back to a partition without a leader: with eligible leader replicas its ISR may be empty."""
 _NO_LEADER = f"""
 WITH epochs AS (
   SELECT cluster, topic, topic_id, partition, leader_epoch, min(ts) AS ts, max(leader_id) AS leader_id
@@ -212,7 +212,7 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
 
 
 def least_of(lasts: int, earlier: int | None) -> int:
-    """Return the least time after which a state was told, that of other evaluators included."""
+    """Return the least time after which a state was reported, by other evaluators, too."""
     return lasts if earlier is None else min(lasts, earlier)
 
 

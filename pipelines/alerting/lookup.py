@@ -53,9 +53,9 @@ def keep_groups(
     lake: Lake, cluster: str, places: Collection[tuple[str, int]], reads: Iterable[tuple[str, int, str]], now: datetime,
     *, lost: bool = True,
 ) -> list[str]:  # fmt: skip
-    """Write into the incidents that lost something of these partitions which groups read it; their ids.
+    """Write consumer groups into incidents that lost something of the partitions they read; return the incidents' ids.
 
-    `reads`: topic, partition and group. `lost` False: into those that lost nothing and had some of them offline.
+    `reads`: topic, partition and group. `lost` False: into incidents that lost nothing and had some of them offline.
 
     Raises RoleHeld while an evaluation goes on, and what writing raises.
     """

@@ -1,4 +1,4 @@
-"""What an alert says: one sentence in the words of the verdicts, and labels for machines."""
+"""The text of an alert: one sentence in the words of the verdicts, and labels for machines."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary(conditions: Sequence[Condition], over: Sequence[str] = ()) -> str:
 
 
 def status(state: AlertState) -> str:
-    """`FIRING`, and of one that fires no more `RESOLVED`, or what else its rule says: a loss is never resolved."""
+    """`FIRING`; for an ended alert `RESOLVED`, or its rule's own word, as a loss is never resolved."""
     if state.firing or END in state.labels:
         return state.labels.get(END, state.state).upper()
     return (RULES[state.rule].ends if state.rule in RULES else state.state).upper()
@@ -80,7 +80,7 @@ def _brokers(conditions: Sequence[Condition]) -> list[int]:
 
 
 def _weightiest(conditions: Sequence[Condition]) -> str:
-    """The regression_id of the fall that lost most, the first of those that lost as much; empty where nothing fell."""
+    """The regression_id of the fall that lost most, the first of those that lost as much; empty if nothing fell."""
     falls = [c for c in conditions if c.facts.get("regression_id")]
     heaviest = min(falls, key=lambda c: (-(c.facts["lost_records"] or 0), c.first, c.item), default=None)
     return str(heaviest.facts["regression_id"]) if heaviest else ""

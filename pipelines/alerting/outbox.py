@@ -45,7 +45,7 @@ def stamp(
 
 @dataclass(frozen=True)
 class Telling:
-    """The last state of an episode, since when (wall clock) it is told as it is, and the most that it was about."""
+    """The last state of an episode, with time (wall clock) and size of the state that was reported last."""
 
     last: AlertState
     at: datetime
@@ -57,7 +57,7 @@ class Telling:
 
 
 def tellings(stored: Iterable[AlertState]) -> dict[tuple[str, datetime], Telling]:
-    """Messages sent of each episode: another one when it fires again, or about more."""
+    """The last telling of each episode; a new one begins if it fires again, or about more."""
     found: dict[tuple[str, datetime], Telling] = {}
     for state in in_order(stored):
         before = found.get(state.episode)
@@ -88,9 +88,9 @@ def keep_names(present: Iterable[AlertState], stored: Iterable[AlertState]) -> l
 
 
 def _was_told_within(state: AlertState, whole: AlertState) -> bool:
-    """Whether the state is part of an episode that was told as over.
+    """Whether the state is part of an episode that was reported as over.
 
-    One of the same partitions and time is, whatever its name: who was missing is known otherwise after a topic is gone.
+    A state with the same partitions and time is, whatever its name: a deleted topic changes the missing brokers.
     """
     if state.rule != whole.rule or state.firing or whole.firing or state.labels["cluster"] != whole.labels["cluster"]:
         return False
@@ -102,7 +102,7 @@ def _was_told_within(state: AlertState, whole: AlertState) -> bool:
 
 
 def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datetime]:
-    """(cluster, source) of the silent sources that a person called handled, with the time up to which each reported.
+    """(cluster, source) of the silent sources that a person noted as handled, with the time up to which each reported.
 
     A source that has reported since then is no longer handled.
     """
@@ -116,7 +116,7 @@ def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datet
 
 
 class Note(NamedTuple):
-    """A person's word that an alert of a cluster is handled (None: the id says which)."""
+    """A person's note that an alert is handled; `cluster` is None if the id alone names the alert."""
 
     cluster: str | None
     alert_id: str
@@ -133,13 +133,13 @@ def settle(
 ) -> list[AlertState]:
     """Return the states with losses expired and handled alerts ended.
 
-    An alert that is about more than was told fires again, and so does one that was withdrawn meanwhile. What happened
-    once, and was told as over, stays so though another evaluator would have it fire for longer, unless the clock of who
-    ended a loss was ahead by half the time that one fires.
+    An alert that is about more than was reported fires again, and so does one that was withdrawn. A single occurrence
+    that was reported as over stays over, even if this evaluator would let it fire for longer, unless the clock of the
+    evaluator that ended a loss was ahead by half the time that a loss fires.
 
     Args:
         lasts_s: by rule, for how many seconds after it was told a loss fires.
-        handled: what people said is handled.
+        handled: people's notes.
         now: the wall clock.
     """
     told = tellings(stored)
@@ -165,7 +165,7 @@ def settle(
 
 
 def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> list[AlertState]:
-    """Return the alerts that fire by what is stored, and are not found at present."""
+    """Return the stored alerts that fire and are not found at present."""
     covered = {state.episode for state in present}
     return [state for state in latest(stored).values() if state.firing and state.episode not in covered]
 
@@ -173,7 +173,7 @@ def not_covered(stored: Iterable[AlertState], present: Iterable[AlertState]) -> 
 def without_end(
     stored: Iterable[AlertState], present: Iterable[AlertState], why: Callable[[AlertState], str | None]
 ) -> list[AlertState]:
-    """Return the firing alerts whose end nothing shows; `why` returns what is not known, None if the alert is over."""
+    """Return firing alerts without a known end; `why` returns what is not known, None if the alert is over."""
     reasons = [(state, why(state)) for state in not_covered(stored, present)]
     return [
         replace(state, summary=f"{state.summary}; {NOT_KNOWN} {words}")
@@ -185,7 +185,7 @@ def without_end(
 
 
 def forget(state: AlertState) -> AlertState:
-    """The end of an alert of a cluster of which neither bronze nor gold has anything any more."""
+    """Return the end of an alert on a cluster that is no longer in bronze or gold."""
     words = f"{state.summary} (the cluster was forgotten)"
     return replace(state, state="resolved", summary=words, labels={**state.labels, END: FORGOTTEN})
 
@@ -197,9 +197,9 @@ def news(
 ) -> list[AlertState]:
     """The rows to append, so that a reader of the table sees `present`; none when it already does.
 
-    An episode that began and ended unseen, or grew so, gets both its states, and only its end where it `was_over`
-    before anybody looked: that is history, and sent to nobody. What is stored as firing and is found no more (a verdict
-    revised, a source that reports again) is resolved.
+    An episode that began and ended, or grew and ended, between two evaluations gets both its states. If it `was_over`
+    before the first one, it gets only its end: that is history, and sent to nobody. A stored alert that fires and is
+    no longer found (a revised verdict, a source that reports again) is resolved.
     """
     known, rows, covered = latest(stored), [], set()
     for state in present:

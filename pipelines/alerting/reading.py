@@ -47,24 +47,24 @@ OVER = timedelta(days=1)
 FROM_BRONZE = ("reported", "leaderships", "broker_states")
 FROM_GOLD = ("minutes", "health", "brokers")
 OF_OTHERS = ("deliveries",)
-"""Tables that other commands than `run` make."""
+"""Evidence from tables that commands other than `run` write."""
 OUT_OF_ORDER_MS = 7_200_000
-"""A file that was written so long before another, by the clocks of their hosts, may be committed after it."""
+"""Milliseconds by which a file may be older than one committed before it, by the clocks of their hosts."""
 MADE_ANEW = ("regressions", "min_isr", "disagreements", "isr", "sync", "gaps", "health", "brokers")
 """Evidence that is incomplete while silver and gold are made anew."""
 
 _KEPT: dict[tuple[str, str], KeptRows] = {}
-"""By lake and kind of evidence what this process has read: one that goes on evaluates every few seconds."""
+"""Rows that this process has read, by lake and kind of evidence: it may evaluate every few seconds."""
 
 
 @dataclass
 class Reading:
-    """What an evaluation has to go by, and `after`, what the next one goes on from.
+    """The input of an evaluation, and `after`, the record for the next one.
 
-    `clocks`: by cluster up to when (event time, microseconds) facts are final; `blind` has the evidence that could not
-    be read, by its name, and why; `kept_from` by cluster since when (event time) there are rows of silver at all;
-    `handled` are the rows of `ops/notes` that end something, and `alerts_of` the alerts of each incident by its id;
-    `rebuilt` is the cluster whose silver alone is being made anew: nothing of it is in `clocks`, nor in MADE_ANEW.
+    `clocks`: by cluster, the event time (microseconds) up to which facts are final. `blind`: by name of the evidence
+    that could not be read, the reason. `kept_from`: by cluster, the event time of the oldest rows in silver.
+    `handled`: the rows of `ops/notes` that end alerts. `alerts_of`: by id of an incident, its alerts. `rebuilt`: the
+    one cluster with silver that is being rebuilt: it is not in `clocks`, nor in the evidence MADE_ANEW.
     """
 
     evidence: Evidence
@@ -79,8 +79,11 @@ class Reading:
 
 @dataclass(frozen=True)
 class _Tables:
-    """The tables of a lake, each read once; `unread` has the evidence that could not be, by its name, and why, `newest`
-    by the path of a table when (milliseconds) its last file was written."""
+    """The tables of a lake, each read once.
+
+    `unread`: by name of the evidence that could not be read, the reason. `newest`: by path of a table, the time
+    (milliseconds) when its last file was written.
+    """
 
     lake: Lake
     now: datetime
@@ -99,7 +102,7 @@ class _Tables:
             return otherwise
 
     def rows(self, name: str, begins: Mapping[str, datetime] | None = None) -> pa.Table:
-        """The rows of a table, by cluster since when; one that is missing though the job made it is not one without."""
+        """The rows of a table, of each cluster from its time on; a missing table that the job made is unread."""
         part = PARTS[name]
 
         def look() -> pa.Table:
@@ -114,8 +117,10 @@ class _Tables:
         return self.attempt(part.table, (name,), look, part.schema.empty_table())
 
     def oldest_new(self, name: str, before: Mapping[str, int]) -> datetime | None:
-        """The oldest time in the files that were written after the `newest` of an evaluation before, where it had any;
-        telemetry that comes late is older than what was read then."""
+        """The oldest time in files written after the `newest` of the evaluation before; None if there are none.
+
+        Late telemetry is older than the rows that were read then.
+        """
         table = PARTS[name].table
 
         def look() -> datetime | None:
@@ -164,7 +169,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
     anew, kept_from = before.query not in (None, written_by.query), _ends("min", minutes)
 
     def starts(keys: Iterable[str], seconds: int) -> dict[str, datetime]:
-        """From when on rows are read, by cluster; all of one that was not evaluated yet by each of these keys."""
+        """By cluster, the time from which rows are read; without one, all are, as a key was not evaluated yet."""
         each = [before.clocks.get(key, {}) for key in keys]
         return {
             cluster: moment(min([at, *(one[cluster] for one in each)]) - seconds * SECOND)
@@ -173,7 +178,7 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
         }
 
     def since(name: str, seconds: int) -> pa.Table:
-        """The rows that a rule may not have seen, and those some time before, which say what they are the end of."""
+        """Rows that a rule may not have seen, and earlier ones, which show the begin of states that end in them."""
         asking = [rules.key(n) for n, one in rules.settings.items() if one.enabled and name in RULES[n].needs]
         begins, of_late = starts(asking or before.clocks, seconds), led if name == "leaderships" else {}
         late = None if name in FROM_BRONZE else tables.oldest_new(name, before.newest)
@@ -245,14 +250,13 @@ def read(lake: Lake, rules: AlertRules, before: Step, now: datetime, interval_s:
 
 
 def _is_not_made_anew(row: Mapping[str, Any], kept_from: Mapping[str, datetime], now: datetime) -> bool:
-    """Whether silver that was made anew cannot tell a state that was open, as it began before it; elections are in
-    bronze."""
+    """Whether rebuilt silver cannot show an open state, because that began before its rows; elections are in bronze."""
     of_bronze = row["rule"] in RULES and {*RULES[row["rule"]].needs} & {*FROM_BRONZE}
     return bool(of_bronze) or row["ts"] < microseconds(kept_from.get(row["cluster"], now))
 
 
 def _doubted(row: Mapping[str, Any], before: Step, health: pa.Table) -> Mapping[str, Any]:
-    """Return the open state as one that is not known since the last evaluation, if gold made anew has no ISR of it."""
+    """Return the open state, marked as not known since the last evaluation if rebuilt gold has no ISR for it."""
     place = [pc.field(name) == row[name] for name in ("cluster", "topic", "partition")]
     if row["partition"] < 0 or health.filter(place[0] & place[1] & place[2] & pc.field("isr").is_valid()).num_rows:
         return row
@@ -261,9 +265,9 @@ def _doubted(row: Mapping[str, Any], before: Step, health: pa.Table) -> Mapping[
 
 
 def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return each of these rows once, without what a watcher tells at each round of a broker that does not answer.
+    """Return each of these rows once, without a watcher's rows of each round about a broker that does not answer.
 
-    Of what it was told of the controllers again and again the first and the last row are kept.
+    Of a run of equal rows about the controllers, the first and the last one are kept.
     """
     each = {tuple(row.values()): row for row in rows}.values()
     quorum = [row for row in each if row["detail"].startswith(QUORUM)]
@@ -274,7 +278,7 @@ def _without_repeats(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any
 
 
 def _blind_watchers(states: pa.Table, known: Collection[str], sources: Progress, now: datetime) -> list[dict[str, Any]]:
-    """The clusters of which watchers see nothing, since when, and why; a drain makes none of them see again."""
+    """The clusters with watchers that see nothing, since when, and why; a drain does not end that."""
     limits, rows = Limits(), states.sort_by([("cluster", "ascending"), ("broker_id", "ascending")]).to_pylist()
     records = (
         ClusterRecord(cluster, **vars(of) | {"closed": None})
@@ -299,7 +303,7 @@ def _sources(lake: Lake, before: Progress, now: datetime) -> tuple[Bronze, Progr
 
 
 def _closed(sources: Progress) -> set[str]:
-    """The clusters of which nothing was reported after a drain closed them."""
+    """The clusters without reports after a drain closed them."""
     last: dict[str, int] = {}
     for one in sources.reported:
         last[one.cluster] = max(one.reported_to, last.get(one.cluster, 0))
@@ -307,13 +311,13 @@ def _closed(sources: Progress) -> set[str]:
 
 
 def _polled(sources: Progress) -> set[str]:
-    """The clusters of which only watchers report: their rounds are final at once, they wait for no other source."""
+    """The clusters with reports from watchers only: their rounds are final at once and wait for no other source."""
     found = {one.cluster for one in sources.reported}
     return found - {one.cluster for one in sources.reported if not one.source_id.startswith(WATCHER)}
 
 
 def _ends(which: str, *times: pa.Table) -> dict[str, datetime]:
-    """The first or last (min, max) time of each cluster, from tables whose first column is that, the last a time."""
+    """The first or last (min, max) time of each cluster; tables have the cluster in column 0 and a time in the last."""
     each = [
         table.select([0, table.num_columns - 1]).rename_columns(SCHEMAS["clock"].names).cast(SCHEMAS["clock"])
         for table in times
@@ -325,7 +329,7 @@ def _ends(which: str, *times: pa.Table) -> dict[str, datetime]:
 def backlog(
     lake: Lake, waiting: Mapping[str, Backlog], judged: Collection[str], settings: JobBehindSettings, interval_s: float
 ) -> list[dict[str, Any]]:
-    """The clusters of which the job has yet to read something; those `judged` were read at least once."""
+    """The clusters with rows that the job has not read; those in `judged` were read at least once."""
     limit_s = settings.limit_s(max(interval_s, interval(lake) or 0))
     return [
         {"cluster": cluster, "oldest": unread.oldest, "judged_once": cluster in judged, "limit_s": limit_s}

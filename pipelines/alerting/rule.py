@@ -20,7 +20,7 @@ WITHDRAWN = "found no more"
 
 
 def _must_be(words: str, fits: Callable[[Any], bool]) -> BeforeValidator:
-    """Refuses a value that does not fit, in words that name what does."""
+    """Return a validator that refuses other values with a message that names the valid ones."""
 
     def check(value: Any) -> Any:
         if not fits(value):

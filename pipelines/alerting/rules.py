@@ -36,7 +36,7 @@ class ControlledRestart:
 
 @dataclass(frozen=True, config=STRICT)
 class History:
-    """Seconds of event time that an evaluation looks back of where the one before it had come."""
+    """Seconds of event time that an evaluation looks back from the end of the one before it."""
 
     silver_s: Seconds = 604_800
     bronze_s: Seconds = 21_600
@@ -61,11 +61,11 @@ class AlertRules:
         return {name: getattr(one, "group_s", 0) for name, one in self.settings.items()}
 
     def key(self, rule: str) -> str:
-        """What a step knows a rule by: one with other settings was never evaluated."""
+        """The key of a rule in a step; a rule with other settings counts as never evaluated."""
         return f"{rule} {self.settings[rule]}"
 
     def judged_otherwise(self, keys: Iterable[str]) -> list[str]:
-        """The rules that are on here, and that the keys of a step know with other settings alone."""
+        """The rules that are on here, and that a step has evaluated with other settings only."""
         own = {name: self.key(name) for name, one in self.settings.items() if one.enabled}
         other = {key.partition(" ")[0] for key in keys} - {name for name, key in own.items() if key in keys}
         return [name for name in own if name in other]
@@ -88,7 +88,7 @@ def load(path: str | Path | None = None) -> AlertRules:
 
 
 def parse(sections: Mapping[str, Any], name: str = "alerts.toml") -> AlertRules:
-    """The rules of parsed TOML; what is left out keeps its default. Raises UsageError."""
+    """The rules of parsed TOML; missing keys keep their defaults. Raises UsageError."""
     try:
         given = _File(**sections)
     except ValidationError as error:
@@ -110,7 +110,7 @@ class _Common(BaseModel):
 
 
 def _over(defaults: RuleSettings) -> Callable[[Any], Any]:
-    """A section over the defaults of its rule: of what it leaves out, those of the class are not the rule's."""
+    """Fill a section with its rule's own defaults, which are not those of the settings class."""
     return lambda given: {**asdict(defaults), **given} if isinstance(given, Mapping) else given
 
 
@@ -125,7 +125,7 @@ _File = create_model(
 
 
 def _words(error: ErrorDetails) -> str:
-    """What is wrong with a section, a key or a value, and what to write."""
+    """The fault of a section, a key or a value, and what to write instead."""
     section, *keys = map(str, error["loc"])
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         if not keys:

@@ -17,19 +17,19 @@ from schemas import alerts
 _COMMA = ",\N{NO-BREAK SPACE}"
 _MORE = re.compile(r" and [\d,]+ more$")
 RECORDING_ENDED = "recording ended"
-"""The END of what lasted as its recording ended."""
+"""The END of an alert on a state that lasted until its recording ended."""
 FORGOTTEN = "forgotten"
-"""The END of what fired of a cluster of which neither bronze nor gold has anything any more."""
+"""The END of an alert on a cluster that is no longer in bronze or gold."""
 WITHDRAWN = "withdrawn"
-"""The END of what is found no more, as its verdict was revised."""
+"""The END of an alert that is no longer found, because its verdict was revised."""
 NOT_KNOWN = "not known since"
 """The words in the summary of an alert that fires, if nothing shows whether it is over."""
 LABELLED = 100
-"""Items that the labels name; the sentence names fewer, the silver tables have all."""
+"""The most items that labels name; the sentence names fewer, the silver tables have all."""
 Size = tuple[int | None, int | None, int]
 """Size of an alert: its partitions or sources, the offsets lost (both None if not told), and the falls."""
 END = "end"
-"""The label that says how an alert ended that did not end well: withdrawn, handled, with its recording, forgotten."""
+"""The label for an end that is no recovery: withdrawn, handled, with its recording, or forgotten."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class AlertState:
 
     @property
     def size(self) -> Size:
-        """How many partitions or sources it is or was about, how many offsets are lost, and in how many falls."""
+        """The number of partitions or sources it is or was about, of lost offsets, and of falls."""
         count, offsets = self.labels.get("count"), self.labels.get("offsets")
         about = int(count) + int(self.labels.get("over_count", 0)) if count else None
         return about, int(offsets) if offsets else None, int(self.labels.get("falls", about or 0))
@@ -98,16 +98,16 @@ class AlertState:
         return self.names.issuperset(items) or (self.size[0] or 0) > LABELLED
 
     def adds_to(self, told: AlertState) -> bool:
-        """Whether it is about a partition or source that an earlier state of it was not about, or not any more."""
+        """Whether it is about a partition or source that was not present in `told`, an earlier state of it."""
         whole = all((one.size[0] or 0) <= LABELLED for one in (self, told))
         return whole and not self.present <= told.present
 
     def exceeds(self, size: Size) -> bool:
-        """Whether it is about more than what had that size."""
+        """Whether it is larger than that size."""
         return any(a is not None and b is not None and a > b for a, b in zip(self.size, size, strict=True))
 
     def says_the_same(self, other: AlertState) -> bool:
-        """Whether only `last_ts` differs, which alone is no news, or what was assigned since it was over."""
+        """Whether only `last_ts` differs, or for an ended alert the assignment: neither is news."""
         each = (one if one.firing else replace(one, labels={**one.labels, "assigned": ""}) for one in (self, other))
         mine, theirs = (replace(one, last_ts=one.first_ts, subject="", labels=dict(one.labels)) for one in each)
         return mine == theirs

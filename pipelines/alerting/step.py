@@ -29,8 +29,8 @@ class Step:
     it never was. `carried`: lasting states of the alerts that fired, and `restarts`: recent broker states; neither has
     to be read again. `sources`: the progress of the sources in bronze. `query`: the Spark query that made silver.
     `newest`: by table path, the time (milliseconds) when the table's last file was written. `waits`: states that do not
-    fire yet. `unread`: by path, since when the table cannot be read, or a cluster is made anew. `tables`: by name, the
-    ids of the tables of `ops`, `gone` those in whose place there is another one by now. `written_at`: of the last
+    fire yet. `unread`: by path, since when the table cannot be read, or a cluster is rebuilt. `tables`: by name, the
+    ids of the tables of `ops`. `gone`: by name, ids of tables that were replaced since. `written_at`: of the last
     row of `ops/alerts`.
     """
 
@@ -48,12 +48,12 @@ class Step:
 
 
 def last_step(lake: Lake) -> Step:
-    """The step that was recorded last; where its record is gone, the first one, which reads everything anew."""
+    """The step that was recorded last; if its record is gone, the first one, which reads everything anew."""
     return record(lake, EVALUATED, Step) or Step()
 
 
 def take_step(lake: Lake, step: Step) -> None:
-    """Records the step, once `ops/alerts` has its rows: after a kill in between the next evaluation finds them told."""
+    """Record the step, once its rows are in `ops/alerts`, where the next evaluation finds them after a kill."""
     ids = dict(step.tables)
     for name in (name for name, table in tables().items() if table.path.startswith("ops/")):
         with suppress(Exception):  # it is not there, or may not be opened
@@ -63,7 +63,7 @@ def take_step(lake: Lake, step: Step) -> None:
 
 
 def leave_out(lake: Lake, cluster: str) -> None:
-    """Takes a cluster out of the step that was recorded last: all others go on, what is in bronze is read anew."""
+    """Take a cluster out of the last recorded step: all others go on, and bronze is read anew."""
     step = last_step(lake)
     of_others: dict[str, Any] = {
         name: [row for row in getattr(step, name) if row["cluster"] != cluster] for name in ("carried", "restarts")
@@ -74,25 +74,25 @@ def leave_out(lake: Lake, cluster: str) -> None:
 
 @dataclass(frozen=True)
 class Told:
-    """Up to when (wall clock of who wrote them) alerts and results were told under a name."""
+    """The times (wall clock of their writers) up to which alerts and results were printed under a name."""
 
     alerts: datetime = NEVER
     results: datetime = NEVER
 
 
 def told(lake: Lake, name: str) -> Told:
-    """The moments up to which was told under a name; the beginning of time if that is not known."""
+    """The times up to which results were printed under a name; the beginning of time if they are not known."""
     return record(lake, _path(name), Told) or Told()
 
 
 def set_told(lake: Lake, name: str, up_to: Told) -> None:
-    """Records what was told, once the last line of it is printed."""
+    """Record what was printed, after its last line."""
     write_record(lake, _path(name), up_to)
 
 
 @dataclass(frozen=True)
 class News:
-    """New rows of `ops/alerts`: last states of what fired since, of what only ended, and what was over before."""
+    """New rows of `ops/alerts`: last states of alerts that fired since, of those that only ended, and old episodes."""
 
     fired: tuple[AlertState, ...] = ()
     ended: tuple[AlertState, ...] = ()

@@ -1,7 +1,7 @@
-"""Alertmanager's v2 API, as Prometheus uses it: all that fires at every round, what ended until it was accepted.
+"""Alertmanager's v2 API, as Prometheus uses it: every round sends firing alerts, and ended ones until accepted.
 
-What identifies an alert never changes while it fires, or silences and acknowledgements would be lost: the labels are
-those of the episode's first state. Whatever changes is an annotation.
+Labels identify an alert and never change while it fires, or silences and acknowledgements would be lost: they are those
+of the episode's first state. Everything that changes is an annotation.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def alertname(rule: str) -> str:
 
 
 def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
-    """What identifies an alert, from the first state of its episode."""
+    """The labels that identify an alert, from the first state of its episode."""
     if first.rule == INCIDENT:
         named = {**fixed, "alertname": alertname(INCIDENT), "incident": first.alert_id, "severity": first.severity}
         named |= {name: printable(first.labels.get(name, "")) for name in ("cluster", "owner")}
@@ -63,7 +63,7 @@ def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
 
 
 def described(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> dict[str, str]:
-    """What may change while an alert fires."""
+    """The annotations of an alert, which may change while it fires."""
     found, head, lines = {"summary": sentence(state, unseen=unseen)}, state, list[str]()
     if state.rule == INCIDENT:
         found["summary"], lines = incident_line(state), incident_lines(state, links, seen, unseen=unseen)
@@ -91,7 +91,7 @@ class Alertmanager:
         self._started = post.clock()
 
     def deliver(self, seen: Round) -> bool:
-        """Posts all that fires, what ended, and the watchdog; whether they were accepted."""
+        """Post firing alerts, ended ones and the watchdog; return whether they were accepted."""
         self._post.begin(seen)
         now, news = self._post.clock(), list[Delivery]()
         by_labels: dict[tuple[tuple[str, str], ...], Alert] = {}
@@ -114,7 +114,7 @@ class Alertmanager:
         return True
 
     def test(self) -> None:
-        """Posts an alert that ends by itself. Raises NotAccepted."""
+        """Post an alert that ends by itself. Raises NotAccepted."""
         now, fixed = self._post.clock(), self._links.labels
         text = {
             "summary": "hwmark: a test, nothing is wrong",
@@ -123,7 +123,7 @@ class Alertmanager:
         self._send([_alert({**fixed, "alertname": TEST, "severity": "none"}, text, now, now + TEST_LASTS)])
 
     def _watchdog(self, seen: Round) -> Iterator[Alert]:
-        """Holds for a few rounds from the moment at which everything was found judged and fresh."""
+        """The watchdog, which holds for a few rounds after the moment when everything was judged and fresh."""
         if seen.fresh:
             text = {
                 "summary": f"hwmark judges every cluster of {self._links.lake}, and no source is silent",

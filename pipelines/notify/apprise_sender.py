@@ -24,7 +24,7 @@ _STATUS = re.compile(r"\berror=(\d{3})\b")
 
 
 def sender(url: Secret, channel: str) -> Callable[[Notice], None]:
-    """What sends a notice to this URL, read anew each time. Raises UsageError where it is none of Apprise's."""
+    """Return a function that sends a notice to this URL, read anew each time. Raises UsageError for an unknown URL."""
     _silence()
     _service(url, channel)
 
@@ -69,21 +69,21 @@ def _service(url: Secret, channel: str) -> apprise.NotifyBase:
     )
     service = apprise.Apprise.instantiate(url.reveal(), asset=asset, suppress_exceptions=True)
     if service is None:
-        raise UsageError(f"notify.channels.{channel}.url: what {url!r} holds is no URL of Apprise's")
+        raise UsageError(f"notify.channels.{channel}.url: {url!r} contains no URL that Apprise knows")
     if service.overflow_mode == apprise.OverflowMode.UPSTREAM:
         service.overflow_mode = apprise.OverflowMode.TRUNCATE
     return service
 
 
 def _reason(logged: str) -> str:
-    """Why, in words of ours: what Apprise logs may name hosts and tokens."""
+    """The reason for a failure in words of our own: Apprise's log lines may contain hosts and tokens."""
     if found := _STATUS.search(logged):
         return f"HTTP {found[1]}"
     return "no connection" if "onnection" in logged else "not accepted"
 
 
 def _silence() -> None:
-    """Log lines of Apprise and of the client below it may name hosts and tokens: none is printed."""
+    """Silence log lines of Apprise and of its HTTP client, which may contain hosts and tokens."""
     for name in ("apprise", "urllib3"):
         logger = logging.getLogger(name)
         logger.propagate = False

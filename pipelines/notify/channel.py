@@ -22,17 +22,17 @@ class Channel(Protocol):
     name: str
 
     def deliver(self, seen: Round) -> bool:
-        """Sends what is due; whether all of it was accepted. Raises LeaseLost."""
+        """Send all that is due; return whether all of it was accepted. Raises LeaseLost."""
         ...
 
     def test(self) -> None:
-        """Sends a test message. Raises NotAccepted."""
+        """Send a test message. Raises NotAccepted."""
         ...
 
 
 @dataclass(frozen=True)
 class Post:
-    """What a channel writes, says and goes by."""
+    """The ledger, printer, clock and settings of a channel."""
 
     name: str
     ledger: Ledger
@@ -41,7 +41,7 @@ class Post:
     say: Say
 
     def begin(self, seen: Round) -> None:
-        """At a channel's first round, or its first with incidents: what has ended by then is history, and not sent."""
+        """Begin a channel at its first round, or its first with incidents: ended episodes are history, and not sent."""
         if self.ledger.began(self.name, seen.per):
             return
         now = self.clock()
@@ -76,7 +76,7 @@ class Post:
             self.ledger.record(*news)
 
     def failed(self, error: NotAccepted) -> None:
-        """Records that the channel as a whole accepts nothing, less often the longer it lasts."""
+        """Record that the whole channel accepts nothing, less often the longer that lasts."""
         last, now = self.ledger.last(self.name), self.clock()
         if self.due(last, now):
             attempt = last.attempt + 1 if last is not None and last.outcome is Outcome.FAILED else 1

@@ -1,4 +1,4 @@
-"""What notifications go by, beside the alerts: times, links and fixed labels."""
+"""Settings of notifications: times, links and fixed labels."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Timing:
 
     @property
     def watchdog(self) -> timedelta:
-        """How long the watchdog holds: it ends before any alert does."""
+        """The time for which the watchdog holds: it ends before any alert does."""
         return timedelta(seconds=WATCHDOG_PERIODS * self.every_s)
 
     def backoff(self, attempt: int) -> timedelta:
-        """How long after the attempt of this number the next one is made."""
+        """The wait from the attempt of this number to the next one."""
         return timedelta(seconds=min(self.every_s * 2 ** min(attempt - 1, 20), self.retry_max_s))
 
 

@@ -1,4 +1,4 @@
-"""Episodes of alerts: what `ops/alerts` has of each, and which notification its present state is."""
+"""Episodes of alerts: the states of each in `ops/alerts`, and the notification of its present state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INCIDENT = "incident"
 LOST = "loss"
 """The label of the episode of an incident's first loss."""
 GROWTH = timedelta(minutes=10)
-"""An alert that is about more and more is sent again at most so often."""
+"""The shortest time between two messages about an alert that grows."""
 
 
 NEVER = datetime.max.replace(tzinfo=UTC)
@@ -27,10 +27,10 @@ class Episode:
 
     Attributes:
         first, last: its first and its present state.
-        changes: how often it changed so that it is told anew.
-        growths: how often it grew since then.
-        raised: of an incident an episode of each severity that it had, and one of its first loss.
-        grown: how often it had grown by each of its changes.
+        changes: the number of changes that are notified anew.
+        growths: the number of growths since the last such change.
+        raised: an incident's episodes, one for each severity that it had, and one for its first loss.
+        grown: the number of growths before each change.
     """
 
     first: AlertState
@@ -46,7 +46,7 @@ class Episode:
 
     @property
     def key(self) -> str:
-        """The notification of the present state: the same in every run, so that a double is known as one."""
+        """The key of the notification of the present state: equal in every run, so that doubles are recognized."""
         return self._key(_state(self.changes, self.growths))
 
     @property
@@ -57,11 +57,11 @@ class Episode:
 
     @property
     def told_as(self) -> str:
-        """The name of what a receiver keeps one of: a severity of the incident, or the first loss in it."""
+        """The name of an entry that a receiver keeps for an incident: a severity, or its first loss."""
         return f"{self.first.severity}-lost" if LOST in self.first.labels else self.first.severity
 
     def by_severity(self) -> list[Episode]:
-        """An incident as what a receiver keeps one of each, the gravest last; else itself."""
+        """An incident's episodes, one for each entry that a receiver keeps, the gravest last; else itself."""
         return list(self.raised) or [self]
 
     def _key(self, change: str) -> str:
@@ -87,7 +87,7 @@ def episodes(states: Iterable[AlertState], now: datetime = NEVER) -> list[Episod
 
 
 def _episode(own: Sequence[AlertState], now: datetime) -> Episode:
-    """Of the states of one episode, in the order in which they were written."""
+    """Build one episode from its states, in the order in which they were written."""
     changes, growths, grown = 0, 0, list[int]()
     told, size, due = _at(own[0]), own[0].size, None
     for before, state in zip(own, [*own[1:], None], strict=True):

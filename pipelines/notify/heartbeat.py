@@ -31,5 +31,5 @@ class Heartbeat:
         return True
 
     def test(self) -> None:
-        """Beats. Raises NotAccepted."""
+        """Send a heartbeat. Raises NotAccepted."""
         self._beat()

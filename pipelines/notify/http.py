@@ -26,7 +26,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 def request(
     url: str, method: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, ca_file: str = ""
 ) -> None:
-    """Sends one request. Raises NotAccepted unless it is answered with 2xx at that address."""
+    """Send one request. Raises NotAccepted unless it is answered with 2xx at that address."""
     if not url.startswith(("http://", "https://")):
         raise NotAccepted("its URL is neither http:// nor https://")
     try:

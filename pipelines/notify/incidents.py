@@ -100,7 +100,7 @@ def _is_lost(names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
 def groups_of(row: Incident) -> str:
     """Name the consumer groups that read what an incident lost, or has or had offline, and when they were asked for.
 
-    Empty where it lost nothing, and nothing of it is offline.
+    Empty if it lost nothing and nothing in it is offline.
     """
     if row.groups_asked is None:
         return "" if row.lost_offsets is None and not row.offline else NOT_ASKED
@@ -109,17 +109,17 @@ def groups_of(row: Incident) -> str:
 
 
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
-    """The losses that fire, and what may be lost: each is told, whatever was lost before."""
+    """The firing alerts on losses, proven or not: each is notified, whatever was lost before."""
     return {one for one in row.firing if one in alerts and alerts[one].rule in ("loss", "unproven_loss")}
 
 
 def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
-    """The weight of the gravest alert that fires; what is graver than all before is told."""
+    """The weight of the gravest firing alert; a weight above all earlier ones is notified."""
     return max((weight(alerts[one]) for one in row.firing if one in alerts), default=(-1, 0))
 
 
 def _doubled(row: Incident, told: Incident, history: Mapping[str, Sequence[AlertState]]) -> bool:
-    """Whether twice as much is offline or lost, or it is known how much of what was."""
+    """Whether twice as much is offline or lost, or the number of offsets in a reported loss is known now."""
     (partitions, offsets), (some, few) = _lost(row, history), _lost(told, history)
     pairs = (row.offline, told.offline), (partitions, some), (offsets, few or min(some, 1))
     return any(then and now >= 2 * then for now, then in pairs)
@@ -139,8 +139,8 @@ def _losses_as_of(moment: datetime, row: Incident, history: Mapping[str, Sequenc
 
 
 def _unwell(row: Incident, alerts: Iterable[AlertState]) -> str:
-    """How an incident ended that did not end well: its recording did, a person said so, its cluster is gone, or it
-    never was; else empty."""
+    """The end of an incident that is no recovery: its recording ended, a person noted it, its cluster is gone, or it
+    was withdrawn; else empty."""
     ends = [one.labels.get(END, "") for one in alerts if not one.firing] if row.state == ENDED else []
     never_was = WITHDRAWN if ends and {*ends} == {WITHDRAWN} else ""
     return next((end for end in ends if end in (RECORDING_ENDED, HANDLED, FORGOTTEN)), never_was)

@@ -74,17 +74,17 @@ class Ledger:
         return self._began.get(channel, "never") == per
 
     def last(self, channel: str, key: str | None = None) -> Delivery | None:
-        """The last that is known of a notification, or of a channel as a whole."""
+        """The last delivery of a notification, or the last row on a channel as a whole."""
         with self._lock:
             return self._last.get((channel, key))
 
     def done(self, channel: str, key: str) -> bool:
-        """Whether a notification was sent, or is not to be."""
+        """Whether a notification was sent or skipped."""
         last = self.last(channel, key)
         return last is not None and last.done
 
     def sent(self, channel: str, key: str) -> Delivery | None:
-        """When a notification was sent, None where it was not."""
+        """The time when a notification was sent, None if it was not."""
         last = self.last(channel, key)
         return last if last is not None and last.outcome is Outcome.SENT else None
 
@@ -96,13 +96,13 @@ class Ledger:
 
     @property
     def unsaved(self) -> bool:
-        """Whether rows wait because the lake took none."""
+        """Whether rows wait because the lake could not be written."""
         return self._refused
 
     def record(self, *rows: Delivery) -> None:
-        """Writes rows in one commit, with those that could not be written before. Raises LeaseLost.
+        """Write rows in one commit, with those that could not be written before. Raises LeaseLost.
 
-        A lake that takes no rows holds up no message; only a kill meanwhile makes doubles of more than one.
+        A lake that cannot be written delays no message; after a kill in that time, several messages are sent twice.
         """
         with self._lock:
             for row in rows:

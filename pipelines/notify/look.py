@@ -25,10 +25,10 @@ from pipelines.verdict.records import State
 
 @dataclass(frozen=True)
 class Round:
-    """What is known at the moment `now` of the wall clock.
+    """The state of a lake at the moment `now` of the wall clock.
 
     `episodes` are those of incidents where `per` is INCIDENT, else of alerts; `alerts` has each alert's last state by
-    its id, `judged` a sentence for each cluster; `wrong` is what is not judged or not fresh, empty where everything is.
+    its id, `judged` a sentence for each cluster; `wrong` names what is not judged or not fresh.
     """
 
     now: datetime
@@ -38,9 +38,9 @@ class Round:
     per: str | None = None
     alerts: Mapping[str, AlertState] = field(default_factory=dict)
     present: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By cluster, sentences on what is wrong now, told or not told yet."""
+    """By cluster, sentences on present faults, notified or not."""
     copies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By cluster, sentences on brokers that are away and have what is lost."""
+    """By cluster, sentences on absent brokers that still hold lost records."""
 
     @property
     def fresh(self) -> bool:
@@ -89,12 +89,12 @@ def look(
 
 
 def troubles(verdict: Verdict) -> Iterator[str]:
-    """The sentences on the present state of a cluster but for calm ones."""
+    """The sentences on the present state of a cluster, except those in state OK."""
     return (line.text for line in verdict.lines if line.part == "present" and line.state is not State.OK)
 
 
 def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[AlertState]:
-    """The states of alerts that fire and are in no incident, which must not be: they are told by themselves."""
+    """The states of firing alerts that are in no incident, which should not happen: they are notified alone."""
     there = {alert for row in {row.incident_id: row for row in rows}.values() for alert in row.firing}
     ordered = in_order(states)
     fire = {state.alert_id for state in {one.episode: one for one in ordered}.values() if state.firing}
@@ -102,12 +102,12 @@ def left_out(states: Iterable[AlertState], rows: Iterable[Incident]) -> list[Ale
 
 
 def unreadable(error: Exception) -> str:
-    """Why nothing is known to be judged and fresh."""
+    """A sentence on a lake that cannot be read, so that nothing counts as judged or fresh."""
     return f"the lake cannot be read: {type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 BRIEFLY = timedelta(minutes=1)
-"""A watcher that pauses for so long is no reason to wake somebody, nor are clocks of hosts that differ a little."""
+"""A shorter pause of a watcher, or difference of hosts' clocks, is no reason to wake a person."""
 
 
 def not_fresh(
@@ -115,10 +115,10 @@ def not_fresh(
     handled: Mapping[tuple[str, str], datetime] | None = None,
     down: Collection[str] = (),
 ) -> Iterator[str]:
-    """What is not judged or not fresh, a sentence each; where there is no cluster, nothing is judged.
+    """Yield a sentence for each cluster that is not judged or not fresh, and one if there is no cluster.
 
-    `handled`: (cluster, source) of those that may be silent, and up to when they had reported; `down`: clusters of
-    which watchers may see nothing, which otherwise counts after BRIEFLY.
+    `handled`: (cluster, source) of sources that may be silent, with the time up to which each reported. `down`:
+    clusters with watchers that may see nothing; in others that counts after BRIEFLY.
     """
     none = True
     for one in verdicts:

@@ -26,7 +26,7 @@ class Messages:
         self.name, self._post, self._links, self._send, self._least = post.name, post, links, send, least
 
     def deliver(self, seen: Round) -> bool:
-        """Sends every message that is due, the least often tried first; whether none is left that failed."""
+        """Send every message that is due, the least often tried first; return whether none failed."""
         self._post.begin(seen)
         self._skip(seen)
         failures, complete = 0, True
@@ -43,12 +43,12 @@ class Messages:
         return complete
 
     def test(self) -> None:
-        """Sends a test message. Raises NotAccepted."""
+        """Send a test message. Raises NotAccepted."""
         body = f"A test: nothing is wrong.\nRunbook: {runbook(self._links.runbook_url, WATCHDOG)}"
         self._send(Notice("test", "test", "info", "hwmark: a test", body))
 
     def _skip(self, seen: Round) -> None:
-        """What is below the channel's severity counts as done, so that a lower one starts with what comes."""
+        """Record messages below the channel's severity as done, so that a lower setting applies to later ones only."""
         now, why = self._post.clock(), f"below severity {self._least}"
         rows = [self._post.row(e, Outcome.SKIPPED, 0, now, why) for e in self._open(seen) if not self._wants(e)]
         if rows:
@@ -70,7 +70,7 @@ class Messages:
         return last.attempt if last else 0
 
     def _deliver(self, episode: Episode, seen: Round, last: Delivery | None) -> bool:
-        """Records the attempt, sends, and records what came of it: see `pipelines.notify.ledger`."""
+        """Record the attempt, send, and record the outcome: see `pipelines.notify.ledger`."""
         post, attempt = self._post, (last.attempt if last else 0) + 1
         again = last is not None and last.outcome is Outcome.SENDING
         unseen = not episode.firing and not any(post.ledger.sent(self.name, key) for key in episode.earlier)

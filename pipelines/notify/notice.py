@@ -1,4 +1,4 @@
-"""What a notification says: the sentences of alerts, what to type, and where to read on."""
+"""The text of a notification: sentences of alerts, the command to type, and where to read on."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def incident_line(state: AlertState) -> str:
 
 
 def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool = False) -> list[str]:
-    """What a message about an incident says below its first line, a line for each thing."""
+    """The lines of a message about an incident, without the first."""
     alerts = alerts_of(state, seen)
     since, until = links.clock(state.first_ts), links.clock(state.last_ts)
     over = f"At: {since}" if since == until else f"From {since} to {until}"
@@ -102,7 +102,7 @@ def incident_lines(state: AlertState, links: Links, seen: Round, *, unseen: bool
 
 
 def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
-    """The alert's sentence; where the incident stands otherwise, that it fires again, or since when it is over."""
+    """The alert's sentence; if the incident's state differs, with `again`, or the time since when the alert is over."""
     if alert.firing and not incident.firing:
         return f"again, in another incident: {alert.summary}"
     alert = replace(alert, summary=_parts(alert)[0])
@@ -110,17 +110,17 @@ def _as_of_incident(alert: AlertState, incident: AlertState) -> str:
 
 
 def _parts(alert: AlertState) -> tuple[str, str]:
-    """The sentence of an alert, and what the note says by which a person ended it; empty without one."""
+    """The sentence of an alert, and the text of the note that ended it, empty without one."""
     head, _, said = alert.summary.partition(f"; {HANDLED}: ")
     return (head, said) if alert.labels.get(END) == HANDLED else (alert.summary, "")
 
 
 SENTENCES = 5
-"""The sentences of alerts that a message about an incident has at most."""
+"""The most sentences of alerts in a message about an incident."""
 
 
 def sentence(state: AlertState, *, unseen: bool = False, over: bool = False) -> str:
-    """The alert's sentence, in the words of the verdicts; of one that fires no more how it ended; `over`: and when."""
+    """The alert's sentence, in the words of the verdicts; of an ended alert with its end, and with `over` its time."""
     if state.firing:
         return state.summary
     lasts = not _heals(state) and END not in state.labels
@@ -145,8 +145,10 @@ def command(state: AlertState, lake: str) -> str:
 
 
 def page(alert: AlertState, links: Links, told: AlertState) -> str:
-    """The address of the page about an alert, from its beginning, or that of its incident, to when the state that is
-    told was written; empty where none is set."""
+    """The address of the page about an alert; empty if none is set.
+
+    Its time runs from the beginning of `told` (the alert, or its incident) to the writing of that state.
+    """
     address, until = links.page_url, max(told.last_ts, told.written_at or told.last_ts)
     until += timedelta(microseconds=-until.microsecond % 1_000_000)
     values = {
@@ -188,7 +190,7 @@ def _heals(state: AlertState) -> bool:
 
 
 def _weight(state: AlertState, unseen: bool) -> str:
-    """A loss that nobody was notified of weighs what it did; its end is no good news, either."""
+    """The weight of a message; a loss that was never notified keeps its severity, and its end is no good news."""
     if state.firing or (unseen and not _heals(state)):
         return state.severity
     return "over" if _heals(state) and END not in state.labels else "info"

@@ -17,9 +17,9 @@ from pipelines.notify.look import Round, unreadable, unseen
 _log = logging.getLogger("hwmark.notify")
 
 FINISH_S = 10
-"""For so long a notifier that is asked to stop waits for what is being sent."""
+"""Seconds for which a stopping notifier waits for messages that are being sent."""
 ONCE_S = 120
-"""For so long a single round waits for its channels."""
+"""Seconds for which a single round waits for its channels."""
 
 
 class Worker(threading.Thread):
@@ -46,7 +46,7 @@ class Worker(threading.Thread):
             return self._changed.wait_for(lambda: not self._busy, seconds)
 
     def end(self) -> None:
-        """Have the thread end with what was given."""
+        """Have the thread end after the rounds that it was given."""
         with self._changed:
             self._over = True
             self._changed.notify_all()

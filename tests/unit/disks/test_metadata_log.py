@@ -375,7 +375,7 @@ def test_rows_of_one_copy_are_committed_as_the_quorum_tells_and_told_once(tmp_pa
 def test_brokers_of_another_cluster_are_wrong_usage(tmp_path):
     at = metadata_node(tmp_path / "data", 1, [(2, TOPIC)], quorum_epoch=2)
     (at.parent / "meta.properties").write_text("node.id=1\ncluster.id=mine\n")
-    with pytest.raises(UsageError, match="of c is of cluster mine, --bootstrap of other: name those of that"):
+    with pytest.raises(UsageError, match="of c is of cluster mine, --bootstrap of other: name those of mine"):
         ingest_disk([tmp_path / "data"], cluster="c", lake=str(tmp_path / "lake"),
                     quorum=lambda: QuorumEnd(2, 2, "other"))  # fmt: skip
 

@@ -170,7 +170,7 @@ def test_nobody_there(monkeypatch, capfd):
 def test_what_is_no_url_of_apprise_is_named_by_its_setting(monkeypatch, capfd, url):
     with pytest.raises(UsageError) as refused:
         send(monkeypatch, url)
-    assert str(refused.value) == "notify.channels.c.url: what Secret(env:CHANNEL) holds is no URL of Apprise's"
+    assert str(refused.value) == "notify.channels.c.url: Secret(env:CHANNEL) contains no URL that Apprise knows"
     assert SECRET not in str(capfd.readouterr())
 
 

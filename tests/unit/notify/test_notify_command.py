@@ -153,7 +153,7 @@ NOBODY = "notify has nobody to notify"
     [
         ({}, [], NOBODY),
         ({"channels": '{ c = { url = "env:NOT_THERE" } }'}, [], "notify.channels.c.url is 'env:NOT_THERE', but "),
-        ({"channels": '{ c = { url = "env:WRONG" } }'}, [], "what Secret(env:WRONG) holds is no URL of Apprise's"),
+        ({"channels": '{ c = { url = "env:WRONG" } }'}, [], "Secret(env:WRONG) contains no URL that Apprise knows"),
         ({"channels": '{ c = { url = "slack://s3cr3t" } }'}, [], "a secret must not stand in settings: write env:NAME"),
         ({"heartbeat": '"https://hc/s3cr3t"'}, [], "notify.heartbeat is wrong: a secret must not stand in settings"),
         ({"alertmanagers": '{ a = { url = "http://me:s3cr3t@h" } }'}, [], "without a user or password in it"),
