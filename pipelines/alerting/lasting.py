@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic.dataclasses import dataclass
 
 from pipelines.alerting.conditions import SECOND, Condition, counted_partitions, items, missing_brokers, partition
+from pipelines.alerting.evidence import PLACE
 from pipelines.alerting.restarts import firing_time, quiet_for
 from pipelines.alerting.rule import STRICT, About, AlertRule, Evaluation, LastingSettings, Seconds
 from pipelines.verdict.present import gone
@@ -58,7 +60,7 @@ _SPELLS = """
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
   LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
-  LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica
+  LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica AND $rule <> 'at_risk'
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, assigned,
   CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
@@ -77,6 +79,7 @@ _REPLICA = (
     "'replica': %s}"
 )
 _WHO = _REPLICA % "-1"
+_OF_PLACE = _REPLICA.replace("p.", "who.") % "replica"
 SPELLS = _SPELLS.format(who=_REPLICA % "p.replica", watcher=WATCHER, polled=POLLED, deleted=TOPIC_DELETED)
 _SAME = (
     "p.cluster = h.cluster AND p.topic = h.topic AND p.topic_id IS NOT DISTINCT FROM h.topic_id "
@@ -149,6 +152,7 @@ WITH terms AS (
 # clocks of leaders differ; polled changes have no epoch and are ordered by the watcher's clock. An ISR that never
 # changed is taken from starts of terms and from its present state. A replica added by a reassignment counts once it has
 # been in the ISR. Partitions offline or under min ISR now are left to those rules, unless they were told before.
+# Where several were missing there are marks of each of these, too: another one may leave while the first is away.
 _LESS = f"""
 WITH changes AS (
   SELECT *, {_WHO} AS who FROM isr AS p
@@ -172,9 +176,18 @@ WITH changes AS (
   SELECT p.*, ar, isr || coalesce((SELECT list(replica) FROM adding AS a
     WHERE a.who = p.who AND a.ts <= p.ts AND coalesce(until > p.ts, true)), []) AS fine
   FROM moments AS p ASOF JOIN assigned AS h ON p.who = h.who AND p.ts >= h.ts WHERE isr IS NOT NULL
-), marks AS (
+), of_partitions AS (
   SELECT who, ts, rank, len(ar) > 1 AND NOT list_has_all(fine, ar) AS wrong,
     list_sort(list_filter(ar, lambda r: NOT list_contains(fine, r))) AS missing, '' AS reason FROM counted
+), of_replicas AS (
+  SELECT who, unnest(list_distinct(flatten(list(missing)))) AS replica FROM of_partitions WHERE wrong
+  GROUP BY who HAVING len(list_distinct(flatten(list(missing)))) > 1
+  UNION SELECT {_WHO}, replica FROM carried AS p WHERE rule = 'at_risk' AND replica >= 0
+), marks AS (
+  FROM of_partitions
+  UNION ALL
+  SELECT {_OF_PLACE}, ts, rank, wrong AND list_contains(missing, replica), [replica], ''
+  FROM of_partitions JOIN of_replicas USING (who)
 )"""
 
 
@@ -196,7 +209,7 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
     def conditions(name: str, settings: LastingSettings, evaluation: Evaluation) -> Iterator[Condition]:
         alone = getattr(settings, "one_replica_s", settings.for_s)
         least = min(settings.for_s, alone) * SECOND
-        for row in evaluation.ask(marks + SPELLS, lasting=least, rule=name):
+        for row in _own(evaluation.ask(marks + SPELLS, lasting=least, rule=name)):
             maybe_alone = len(row["assigned"] or ()) == 1 or row["closed"] or not row["judged"]
             lasts = (alone if maybe_alone else settings.for_s) * SECOND
             lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
@@ -209,6 +222,17 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
                 yield condition
 
     return conditions
+
+
+def _own(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the rows but for those of replicas that were missing as their partition's own state began."""
+    whole = defaultdict[tuple[Any, ...], list[dict[str, Any]]](list)
+    for row in rows:
+        whole[tuple(row[name] for name in PLACE)] += [row] if row["replica"] < 0 else []
+    for row in rows:
+        of = whole[tuple(row[name] for name in PLACE)] if row["replica"] >= 0 else []
+        if not any(one["first"] <= row["first"] <= one["last"] and row["replica"] in one["missing"] for one in of):
+            yield row
 
 
 def least_of(lasts: int, earlier: int | None) -> int:

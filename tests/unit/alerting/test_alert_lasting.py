@@ -166,6 +166,29 @@ def test_a_term_that_begins_without_a_replica_begins_the_risk():
     assert states(found) == [("at_risk", "firing", "broker 3", 0, 600)]
 
 
+def test_a_replica_that_leaves_while_another_is_away_is_a_risk_of_its_own():
+    """Broker 3 died days after broker 2, min ISR is 1: all that was said was that broker 2 is out."""
+    place, changes = AR | {"isr": [1], "last_event_ts": 9_000}, [isr(0, 1, 3), isr(9_000, 1)]
+    both = [("at_risk", "firing", "broker 2", 0, 9_600), ("at_risk", "firing", "broker 3", 9_000, 9_600)]
+    assert states(evidence(9_599, isr=changes, health=[place])) == [(*both[0][:4], 9_599)]
+    assert states(evidence(9_600, isr=changes, health=[place])) == both
+    carried = {"rule": "at_risk", "replica": -1, "ts": 0, "rank": 1, "missing": [2], "reason": "", "lasting": 600_000_000}
+    kept = [changes[1] | {"isr_before": [1, 3]}]
+    assert states(evidence(9_600, isr=kept, health=[place], carried=[carried])) == both
+    second = carried | {"replica": 3, "ts": 9_000, "missing": [3]}
+    found = evidence(9_900, isr=[isr(9_700, 1, 3)], health=[place | {"isr": [1, 3]}], carried=[carried, second])
+    assert ("at_risk", "resolved", "broker 3", 9_000, 9_700) in states(found), "back when its rows are not kept any more"
+    back = [*changes, isr(9_700, 1, 3)]
+    found = states(evidence(9_900, isr=back, health=[place | {"isr": [1, 3], "last_event_ts": 9_700}]))
+    assert found == [("at_risk", "firing", "broker 2", 0, 9_900), ("at_risk", "resolved", "broker 3", 9_000, 9_700)]
+
+
+def test_replicas_that_leave_in_turn_are_a_risk_of_the_first_until_all_are_back():
+    changes = [isr(0, 1, 3), isr(300, 1, 2), isr(600, 1, 3)]
+    found = states(evidence(700, isr=changes, health=[AR | {"isr": [1, 3], "last_event_ts": 600}]))
+    assert found == [("at_risk", "firing", "broker 2", 0, 700)]
+
+
 def test_a_risk_says_how_many_partitions_have_a_replica_less():
     places = [AR, AR | {"partition": 1}]
     found = evidence(600, isr=[isr(0, 1, 2), isr(0, 1, 2, partition=1)], health=places)

@@ -124,6 +124,18 @@ def test_a_second_death_after_days_is_told_and_the_first_is_not_told_again():
     assert well_formed(play)
 
 
+def test_a_second_death_that_only_thins_the_isr_is_told():
+    """At level 1 with min ISR 1 nobody was told of the last copy: the risk of the first death went on as it was."""
+    play, first = Play(), {"ts": 0, "isr_after": [1, 3], "revision": 1}
+    for seconds in (660, DAY, 3 * DAY + 60, 3 * DAY + 610, 4 * DAY):
+        more = [{"ts": 3 * DAY, "isr_after": [1], "revision": 1}] if seconds > 3 * DAY else []
+        present = {"ar": [1, 2, 3], "isr": ([first, *more])[-1]["isr_after"], "last_event_ts": seconds}
+        play.round(seconds, isr=[first, *more], health=[present])
+    said = "AT RISK prod: broker {}, 1 partition of orders"
+    assert play.sent == [(660, said.format(2)), (3 * DAY + 610, said.format(3))]
+    assert play.rows[-1].linked == play.rows[0].incident_id
+
+
 def test_20_of_200_clusters_down_are_20_messages_and_none_of_the_others():
     play = Play()
     down = lose_20_of_200_clusters(play)
