@@ -8,7 +8,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from pipelines.alerting.state import AlertState
+from pipelines.alerting.state import OTHERS, AlertState
 from schemas import downtimes
 
 EXPLAINED = frozenset({
@@ -58,7 +58,7 @@ def end_of_downtime(state: AlertState, opened: Sequence[Downtime]) -> datetime |
     own = [window for window in opened if window.cluster == state.labels.get("cluster")]
     away = {one: window.until for window in sorted(own, key=lambda w: w.until) for one in window.brokers or ()}
     ends = [window.until for window in own if window.brokers is None]
-    theirs, assigned = state.brokers, state.assignment
+    theirs, assigned = set[int]() if OTHERS in state.labels else state.brokers, state.assignment
     if theirs and theirs <= away.keys() and (state.rule != "offline" or (assigned and assigned <= away.keys())):
         ends.append(min(away[one] for one in theirs))
     return max(ends, default=None) if state.rule in EXPLAINED else None

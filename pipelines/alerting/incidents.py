@@ -84,7 +84,7 @@ def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: da
     for moment in sorted({*by_moment, *turns, now}):
         rows += _ended(opened, moment)
         opened = [one for one in opened if one.row is None or one.row.state != ENDED]
-        changed = {id(_take(state, opened)) for state in by_moment.get(moment, ())}
+        changed = {id(_take(state, opened, windows)) for state in by_moment.get(moment, ())}
         of_moment = [one for one in opened if id(one) in changed or moment in turns]
         rows += [row for one in of_moment for row in (one.turn(moment, windows), one.was_over(moment)) if row]
     return rows
@@ -250,8 +250,7 @@ class _Open:
 
     def _planned(self, firing: Sequence[AlertState], windows: Sequence[Downtime], at: datetime) -> datetime | None:
         """The time until which downtimes explain all that fires; None if they do not."""
-        opened = [window for window in windows if window.begins <= at < window.until]
-        untils = [end_of_downtime(state, opened) for state in firing]
+        untils = [_planned_until(state, windows, at) for state in firing]
         return min((until for until in untils if until), default=None) if all(untils) else None
 
     def _as(self, state: str, firing: Sequence[AlertState], until: datetime | None, at: datetime) -> Incident | None:
@@ -280,18 +279,26 @@ def _ended(opened: Iterable[_Open], by: datetime) -> Iterator[Incident]:
     yield from (row for one in sorted(due, key=lambda one: one.well_since or by) if (row := one.end()))
 
 
-def _take(state: AlertState, opened: list[_Open]) -> _Open | None:
+def _planned_until(state: AlertState, windows: Sequence[Downtime], at: datetime) -> datetime | None:
+    return end_of_downtime(state, [window for window in windows if window.begins <= at < window.until])
+
+
+def _take(state: AlertState, opened: list[_Open], windows: Sequence[Downtime]) -> _Open | None:
     """Hand an alert's state to its incident, or open one, and return that; None if the state is in no incident."""
     own = next((one for one in reversed(opened) if state.episode in one.members), None)
     if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
-        own = _find_to_join(state, opened) or _open(state, opened)
+        planned = _planned_until(state, windows, state.written_at or _BEFORE) is not None
+        own = _find_to_join(state, opened, planned=planned) or _open(state, opened)
     if own is not None:
         own.update(state)
     return own
 
 
-def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
-    """Return an incident that had the alert, or else shares a broker or partition, or else began at about that time."""
+def _find_to_join(state: AlertState, opened: Iterable[_Open], *, planned: bool) -> _Open | None:
+    """Return an incident that had the alert, or else shares a broker or partition, or else began at about that time.
+
+    One that is `planned` joins none that was told of others.
+    """
     cluster, brokers, partitions, vast = _cluster(state), state.brokers, _partitions(state), _vast(state)
     shares = near = None
     for one in opened:
@@ -299,6 +306,8 @@ def _find_to_join(state: AlertState, opened: Iterable[_Open]) -> _Open | None:
             continue
         if state.alert_id in one.alert_ids:
             return one
+        if planned and one.row is not None and one.row.state == OPEN and not brokers & one.brokers:
+            continue
         by_broker = brokers and one.brokers
         if shares is None and (brokers & one.brokers if by_broker else _share(partitions, vast, one)):
             shares = one

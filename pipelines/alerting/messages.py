@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pipelines.alerting.conditions import Condition, items, lost_range, missing_brokers, subjects
 from pipelines.alerting.rule import About
 from pipelines.alerting.rules import RULES
-from pipelines.alerting.state import END, LABELLED, NOT_KNOWN, RECORDING_ENDED, AlertState, listed
+from pipelines.alerting.state import END, LABELLED, NOT_KNOWN, OTHERS, RECORDING_ENDED, AlertState, listed
 from pipelines.verdict import words
 
 LABELLED_TOPICS = 1000
@@ -47,6 +47,7 @@ def labels(conditions: Sequence[Condition], over: Sequence[str] = ()) -> dict[st
         found[END] = RECORDING_ENDED
     if named_brokers := _brokers(conditions):
         found["brokers"] = ", ".join(map(str, named_brokers))
+        found |= {} if all(map(_is_explained, conditions)) else {OTHERS: "true"}
     if assigned := sorted({broker for c in conditions for broker in c.facts.get("assigned") or ()}):
         found["assigned"] = ", ".join(map(str, assigned))
     if about is About.SOURCES:
@@ -77,6 +78,11 @@ def _brokers(conditions: Sequence[Condition]) -> list[int]:
     """The brokers that are missing, or that the sources are of, as far as that is known."""
     named = (c.facts.get("missing") or [c.facts.get("broker_id")] for c in conditions)
     return sorted({broker for each in named for broker in each if broker is not None and broker >= 0})
+
+
+def _is_explained(condition: Condition) -> bool:
+    """Whether it names its brokers; where nobody leads, those that it is assigned to."""
+    return bool(condition.facts.get("assigned") if condition.rule == "offline" else _brokers([condition]))
 
 
 def _weightiest(conditions: Sequence[Condition]) -> str:

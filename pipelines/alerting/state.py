@@ -32,6 +32,10 @@ END = "end"
 """The label for an end that is no recovery: withdrawn, handled, with its recording, or forgotten."""
 
 
+OTHERS = "others"
+"""The label of an alert that has more behind it than the brokers that it names."""
+
+
 @dataclass(frozen=True)
 class AlertState:
     """One row of `ops/alerts`; (alert_id, first_ts) is one episode, times are aware and in UTC."""

@@ -11,8 +11,9 @@ from pipelines.alerting.incident_title import LONGEST
 from pipelines.alerting.incidents import ENDED, OPEN, PLANNED, from_arrow, incidents, to_arrow, untold
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
+from pipelines.alerting.rules import AlertRules
 from pipelines.alerting.state import AlertState, alert_id
-from tests.unit.alerting.evidence_rows import NOON, at
+from tests.unit.alerting.evidence_rows import NOON, alert_states, at, evidence
 
 
 def state(
@@ -219,6 +220,30 @@ def test_a_downtime_does_not_explain_what_nobody_leads_as_other_replicas_are_awa
     assert of(unknown, windows=[window(-10, 600, brokers=None)])[0][0].state == PLANNED
 
 
+def test_a_downtime_does_not_explain_what_fell_silent_together_with_its_broker():
+    """A source of no known broker was one of "2 sources of broker 2 silent", and nobody was told of it."""
+    quiet = {"source_id": "broker-2/server.log", "broker_id": 2, "reported_to": 0}
+    other = {"source_id": "server.log", "broker_id": -1, "reported_to": 10}
+    for sources, planned in (([quiet], PLANNED), ([quiet, other], OPEN), ([other], OPEN)):
+        (found,) = alert_states(evidence(clock=400, reported=sources), AlertRules(), at(400))
+        (one,) = of(replace(found, written_at=at(400)), windows=[window(-10, 3_000, cluster="c")])
+        assert one[0].state == planned
+
+
+def test_a_planned_outage_joins_no_incident_that_was_told_of_others():
+    """A page "OFFLINE: broker 2" in the window of broker 2: what a restart left open, or another broker, was told."""
+    planned = state("under_min_isr", 40, "2", "orders-0")
+    for rule, broker, severity in (("loss_not_excluded", "", "info"), ("stale_source", "5", "warning")):
+        told_one = state(rule, 0, broker, severity=severity)
+        found = of(told_one, planned, now=600, windows=[window(-10, 500)])
+        assert [[(row.state, row.severity) for row in one] for one in found] == [
+            [(OPEN, severity)], [(PLANNED, "critical"), (OPEN, "critical")],
+        ]
+        assert found[1][0].linked == found[0][0].incident_id
+    found = of(OFFLINE, again(planned, 100), now=300, windows=[window(20, 500)])
+    assert len(found) == 1, "its own broker was told before the window"
+
+
 def test_two_downtimes_explain_what_both_their_brokers_do():
     both = state("under_min_isr", 0, "1, 2")
     windows = [window(-10, 600), replace(window(-10, 500, brokers=(1,)), downtime_id="e")]
@@ -381,6 +406,6 @@ def test_what_ended_before_the_last_incident_began_is_not_computed_anew(monkeypa
     states = [row for n, one in enumerate(fired) for row in (one, over(one, 1_000 * n + 60))]
     stored = untold([], states, (), at(60_000))
     computed = []
-    monkeypatch.setattr("pipelines.alerting.incidents._take", lambda state, opened: computed.append(state))
+    monkeypatch.setattr("pipelines.alerting.incidents._take", lambda state, opened, windows: computed.append(state))
     untold(stored, [*states, again(OFFLINE, 60_001)], (), at(60_001))
     assert computed[:-1] == [one for one in states if one.written_at >= at(49_000)]
