@@ -66,7 +66,7 @@ def _episode(
             growths, told, due = growths + 1, before, None
         if SEVERITIES.index(row.severity) > SEVERITIES.index(before.severity):
             raised.append(row)
-        new = _losses(row, alerts) - lost
+        new = _losses(row, alerts) - (lost & _losses(before, alerts))
         by_now = _losses_as_of(row.written_at, before, history)
         gone = {one.alert_id for one in by_now if one.withdrawn and one.written_at == row.written_at}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on

@@ -225,6 +225,14 @@ def test_a_loss_that_is_found_again_after_it_was_withdrawn_is_told_again(desk):
     assert [title.split(" prod")[0] for title in titles] == ["OFFLINE", "LOST", "LOSS WITHDRAWN, now OFFLINE", "LOST"]
 
 
+def test_a_loss_that_is_found_to_be_more_once_it_was_handled_is_told(desk):
+    """Its incident was still open, and a half more was no growth: nobody heard of what was lost beside."""
+    handled = replace(over(LOST, 100), labels={**LOST.labels, "end": "handled"})
+    more = again(replace(LOST, labels={**LOST.labels, "offsets": "270"}), 200)
+    titles = Phone(desk).watch(600, LOST, handled, more)
+    assert [title.split(" prod")[0] for title in titles] == ["LOST", "LOST"]
+
+
 def test_an_incident_that_opens_again_under_its_name_is_told(desk):
     rows = incidents([OFFLINE, over(OFFLINE, 60)], [], OFFLINE.first_ts + timedelta(seconds=400))
     back = replace(rows[0], written_at=rows[-1].written_at + timedelta(seconds=9))
