@@ -59,12 +59,11 @@ class Post:
         )  # fmt: skip
 
     def due(self, last: Delivery | None, now: datetime) -> bool:
-        """Whether it is time for the next attempt; one that a kill cut off is made again at once."""
-        return (
-            last is None
-            or last.outcome is not Outcome.FAILED
-            or now >= last.sent_at + self.timing.backoff(last.attempt)
-        )
+        """Whether it is time for the next attempt; one that a kill cut off, or that a clock which was ahead dates later
+        than now, is made again at once."""
+        if last is None or last.outcome is not Outcome.FAILED:
+            return True
+        return not last.sent_at <= now < last.sent_at + self.timing.backoff(last.attempt)
 
     def worked(self, *news: Delivery) -> None:
         """Record accepted messages and, after failures, that the channel works again."""

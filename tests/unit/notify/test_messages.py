@@ -253,6 +253,15 @@ def test_a_clock_that_was_set_back_makes_no_double(office):
     assert len(office.sent) == 1
 
 
+def test_what_was_refused_by_a_clock_that_was_ahead_is_sent_once_it_is_right(office):
+    """It waited until the right clock reached the time of that attempt: an hour, or a day."""
+    office.desk.clock.pass_(86_400)
+    office.refuses = {"": NotAccepted("HTTP 500")}
+    assert not office.round(FIRING)
+    office.refuses = {}
+    assert office.round(FIRING, seconds=-86_400)
+
+
 def test_deliveries_survive_the_table(office):
     office.refuses = {"loss": NotAccepted("HTTP 500")}
     office.round(FIRING, LOSS)
