@@ -10,6 +10,7 @@ from pipelines.printable import printable
 from pipelines.verdict import words
 from pipelines.verdict.records import State
 
+_MAY_BE_LOST = "loss not excluded"
 LONGEST = 80
 NAME, SHORTER = 32, (20, 12)
 """Longer names are cut in the middle, and further where the line is too long; they stand whole below it."""
@@ -28,7 +29,9 @@ def _line(cluster: str, alerts: Sequence[AlertState], flapping: bool, length: in
     head = gravest(alerts)
     state = _STATES.get(head.rule, head.rule.replace("_", " ").upper())
     who = _who(head, length) if cluster else _listed(dict.fromkeys(map(_place, alerts)), length)
-    said = ", ".join(filter(None, (who, *_causes(head), _number(head, length), "flapping" if flapping else "")))
+    more = _MAY_BE_LOST if not head.rule.endswith("loss") and any(one.rule == "unproven_loss" for one in alerts) else ""
+    parts = who, *_causes(head), _number(head, length), more, "flapping" if flapping else ""
+    said = ", ".join(filter(None, parts))
     return f"{state} {cut(cluster, length) or 'hwmark'}: {said}".removesuffix(": ")
 
 

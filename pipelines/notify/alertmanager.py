@@ -48,7 +48,7 @@ def labels(first: AlertState, fixed: Mapping[str, str]) -> dict[str, str]:
     if first.rule == INCIDENT:
         named = {**fixed, "alertname": alertname(INCIDENT), "incident": first.alert_id, "severity": first.severity}
         named |= {name: printable(first.labels.get(name, "")) for name in ("cluster", "owner")}
-        named |= {LOST: "true"} if LOST in first.labels else {}
+        named |= {LOST: first.labels[LOST]} if LOST in first.labels else {}
         return {name: value for name, value in named.items() if value}
     found = {
         **fixed,

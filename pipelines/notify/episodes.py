@@ -13,7 +13,7 @@ from pipelines.alerting.state import AlertState
 INCIDENT = "incident"
 """The rule name of an incident's episode."""
 LOST = "loss"
-"""The label of the episode of an incident's first loss."""
+"""The label of the episode of an incident's first loss, and of the first that is not proven."""
 GROWTH = timedelta(minutes=10)
 """The shortest time between two messages about an alert that grows."""
 
@@ -29,7 +29,7 @@ class Episode:
         first, last: its first and its present state.
         changes: the number of changes that are notified anew.
         growths: the number of growths since the last such change.
-        raised: an incident's episodes, one for each severity that it had, and one for its first loss.
+        raised: an incident's episodes, one for each severity that it had, and one for its first loss, proven or not.
         grown: the number of growths before each change.
     """
 
@@ -57,8 +57,9 @@ class Episode:
 
     @property
     def told_as(self) -> str:
-        """The name of an entry that a receiver keeps for an incident: a severity, or its first loss."""
-        return f"{self.first.severity}-lost" if LOST in self.first.labels else self.first.severity
+        """The name of an entry that a receiver keeps for an incident: a severity, or its first loss, proven or not."""
+        lost = self.first.labels.get(LOST)
+        return f"{self.first.severity}-{'lost' if lost == 'true' else lost}" if lost else self.first.severity
 
     def by_severity(self) -> list[Episode]:
         """An incident's episodes, one for each entry that a receiver keeps, the gravest last; else itself."""

@@ -20,6 +20,9 @@ from pipelines.verdict import words
 GROWTH = timedelta(minutes=15)
 """The shortest time between two messages that an incident has doubled (offline partitions or lost offsets)."""
 
+LOST_AS = {"unproven_loss": "unproven", "loss": "true"}
+"""The value of the label LOST by rule; what fires last goes by what is proven."""
+
 TRIED = timedelta(days=7)
 """Ends of incidents older than this are not sent any more: those of years would cost seconds at each round."""
 
@@ -56,11 +59,12 @@ def _episode(
     now: datetime,
 ) -> Episode:
     """The episode of one incident, from its states since it was first open; `history`: all states by alert, `alerts`
-    the last. `falls`: where a loss was first told, and where it was withdrawn or found again, in turn."""
+    the last. `falls`: where what is or may be lost was first told, and where it was withdrawn or found again, in
+    turn."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
-    turns, falls = 0, own[:1] if _is_lost(lost, alerts) else []
+    turns, falls = 0, {rule: list(own[: _has(rule, lost, alerts)]) for rule in LOST_AS}
     for row in own[1:]:
         if due is not None and due <= row.written_at:
             growths, told, due = growths + 1, before, None
@@ -71,12 +75,14 @@ def _episode(
         gone = {one.alert_id for one in by_now if one.withdrawn and one.written_at == row.written_at}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
-        falls = [*falls, row] if _is_lost(lost, alerts) != len(falls) % 2 else falls
+        for rule, each in falls.items():
+            each.extend([row] if _has(rule, lost, alerts) != len(each) % 2 else [])
         turned = (row.state == ENDED) != (before.state == ENDED)
         turns += turned
         if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
             grown.append(growths)
-            changes, growths, told, due, less = changes + 1, 0, row, None, bool(gone)
+            changes, growths, told, due = changes + 1, 0, row, None
+            less = _gravest(gone, alerts) > _gravest(new, alerts)
         elif due is None and _doubled(row, told, history):
             due = max(row.written_at, told.written_at + GROWTH)
         worst, before = max((-1, 0) if gone else worst, _weight(row, alerts)), row
@@ -85,16 +91,17 @@ def _episode(
     first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
     last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and not growths and last.firing else last
     parts = [Episode(each, last, turns) for each in others]
-    if falls:
-        of_loss, fires = _as_alert(falls[0], alerts, owners), len(falls) % 2
-        withdrawn = replace(last, state="resolved", labels={**last.labels, WITHDRAWN: "true"})
-        of_loss = replace(of_loss, labels={**of_loss.labels, LOST: "true"})
-        parts.append(Episode(of_loss, last if fires else withdrawn, len(falls) - 1 + turns * fires))
+    for rule, each in falls.items():
+        if each:
+            of_loss, fires = _as_alert(each[0], alerts, owners), len(each) % 2
+            withdrawn = replace(last, state="resolved", labels={**last.labels, WITHDRAWN: "true"})
+            of_loss = replace(of_loss, labels={**of_loss.labels, LOST: LOST_AS[rule]})
+            parts.append(Episode(of_loss, last if fires else withdrawn, len(each) - 1 + turns * fires))
     return Episode(first, last, changes, growths, tuple(parts), tuple(grown))
 
 
-def _is_lost(names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
-    return any(alerts[one].rule == "loss" for one in names)
+def _has(rule: str, names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
+    return any(alerts[one].rule == rule for one in names)
 
 
 def groups_of(row: Incident) -> str:
@@ -110,12 +117,16 @@ def groups_of(row: Incident) -> str:
 
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
     """The firing alerts on losses, proven or not: each is notified, whatever was lost before."""
-    return {one for one in row.firing if one in alerts and alerts[one].rule in ("loss", "unproven_loss")}
+    return {one for one in row.firing if one in alerts and alerts[one].rule in LOST_AS}
 
 
 def _weight(row: Incident, alerts: Mapping[str, AlertState]) -> tuple[int, int]:
     """The weight of the gravest firing alert; a weight above all earlier ones is notified."""
-    return max((weight(alerts[one]) for one in row.firing if one in alerts), default=(-1, 0))
+    return _gravest((one for one in row.firing if one in alerts), alerts)
+
+
+def _gravest(names: Iterable[str], alerts: Mapping[str, AlertState]) -> tuple[int, int]:
+    return max((weight(alerts[one]) for one in names), default=(-1, 0))
 
 
 def _doubled(row: Incident, told: Incident, history: Mapping[str, Sequence[AlertState]]) -> bool:
@@ -151,6 +162,8 @@ def _as_alert(row: Incident, alerts: Mapping[str, AlertState], owners: Owners) -
     owned = owners_of(row.topics, owners)
     firing = [alerts[one] for one in (row.firing or row.alert_ids) if one in alerts]
     remaining = [one for one in firing if not one.withdrawn] or firing
+    if row.state == ENDED:  # that nobody is told any more of what is lost is no good end
+        remaining = [one for one in remaining if one.rule in LOST_AS] or remaining
     theirs = [alerts[one] for one in dict.fromkeys((*row.firing, *row.alert_ids)) if one in alerts]
     labels = {
         "cluster": row.cluster,

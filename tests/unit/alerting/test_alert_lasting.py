@@ -172,12 +172,12 @@ def test_a_replica_that_leaves_while_another_is_away_is_a_risk_of_its_own():
     both = [("at_risk", "firing", "broker 2", 0, 9_600), ("at_risk", "firing", "broker 3", 9_000, 9_600)]
     assert states(evidence(9_599, isr=changes, health=[place])) == [(*both[0][:4], 9_599)]
     assert states(evidence(9_600, isr=changes, health=[place])) == both
-    carried = {"rule": "at_risk", "replica": -1, "ts": 0, "rank": 1, "missing": [2], "reason": "", "lasting": 600_000_000}
+    carried = {"rule": "at_risk", "replica": -1, "ts": 0, "rank": 1, "missing": [2], "reason": "", "lasting": 0}
     kept = [changes[1] | {"isr_before": [1, 3]}]
     assert states(evidence(9_600, isr=kept, health=[place], carried=[carried])) == both
     second = carried | {"replica": 3, "ts": 9_000, "missing": [3]}
     found = evidence(9_900, isr=[isr(9_700, 1, 3)], health=[place | {"isr": [1, 3]}], carried=[carried, second])
-    assert ("at_risk", "resolved", "broker 3", 9_000, 9_700) in states(found), "back when its rows are not kept any more"
+    assert ("at_risk", "resolved", "broker 3", 9_000, 9_700) in states(found), "back once its rows are not kept"
     back = [*changes, isr(9_700, 1, 3)]
     found = states(evidence(9_900, isr=back, health=[place | {"isr": [1, 3], "last_event_ts": 9_700}]))
     assert found == [("at_risk", "firing", "broker 2", 0, 9_900), ("at_risk", "resolved", "broker 3", 9_000, 9_700)]

@@ -237,7 +237,8 @@ def test_a_planned_outage_joins_no_incident_that_was_told_of_others():
         told_one = state(rule, 0, broker, severity=severity)
         found = of(told_one, planned, now=600, windows=[window(-10, 500)])
         assert [[(row.state, row.severity) for row in one] for one in found] == [
-            [(OPEN, severity)], [(PLANNED, "critical"), (OPEN, "critical")],
+            [(OPEN, severity)],
+            [(PLANNED, "critical"), (OPEN, "critical")],
         ]
         assert found[1][0].linked == found[0][0].incident_id
     found = of(OFFLINE, again(planned, 100), now=300, windows=[window(20, 500)])

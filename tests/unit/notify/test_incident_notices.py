@@ -319,11 +319,43 @@ def test_a_loss_that_grows_is_told_also_where_its_size_is_not_known(desk, rule, 
     assert len(phone.watch(300, first, more)) == 2
 
 
+UNPROVEN = state("unproven_loss", 30, "2", severity="warning")
+
+
 def test_what_may_be_lost_in_a_graver_incident_is_told(desk):
-    """It is no graver state than offline: who starts the old leader would cut what it alone has."""
+    """It is no graver state than offline: who starts the old leader would cut what it alone has. Its first line was
+    that of the message before, and the end was good news."""
     phone = Phone(desk)
-    assert len(phone.watch(120, OFFLINE, state("unproven_loss", 30, "2"))) == 2
-    assert "prod: unproven_loss" in phone.got[-1].body.splitlines()
+    titles = phone.watch(700, OFFLINE, UNPROVEN, over(OFFLINE, 60), over(UNPROVEN, 100))
+    assert [(one.weight, one.title) for one in phone.got] == [
+        ("critical", "OFFLINE prod: broker 2, 1 partition of orders"),
+        ("critical", "OFFLINE prod: broker 2, 1 partition of orders, loss not excluded"),
+        ("info", "NO LONGER NOTIFIED OFFLINE prod: broker 2, 1 partition of orders, loss not excluded"),
+    ]
+    assert "prod: unproven_loss" in phone.got[1].body.splitlines()
+    assert phone.got[0].alert_id != phone.got[1].alert_id, "PagerDuty notifies nobody of one that it has open"
+    assert set(phone.got[2].ended) == {phone.got[0].alert_id, phone.got[1].alert_id}
+    assert len(titles) == 3
+
+
+def test_an_alertmanager_has_an_alert_of_what_may_be_lost_in_a_graver_incident(desk):
+    posted = []
+    channel = Alertmanager(desk.post(), LINKS, posted.append)
+    desk.clock.now = at(60)
+    channel.deliver(seen_at(desk, OFFLINE, UNPROVEN))
+    named = [one["labels"].get("loss") for one in posted[-1] if "incident" in one["labels"]]
+    assert sorted(named, key=str) == [None, "unproven"]
+
+
+def test_a_loss_that_is_proven_is_told_as_lost(desk):
+    """The first line of its page began with LOSS WITHDRAWN, as what was not proven was found no more."""
+    proven = replace(LOST, written_at=at(100))
+    titles = Phone(desk).watch(500, UNPROVEN, withdrawn(UNPROVEN, 100), proven)
+    assert [title.split(" prod")[0] for title in titles] == ["LOSS NOT EXCLUDED", "LOST"]
+    other = Desk()
+    other.clock.now = OFFLINE.first_ts
+    titles = Phone(other).watch(500, LOST, withdrawn(LOST, 100), replace(UNPROVEN, written_at=at(100)))
+    assert [title.split(" prod")[0] for title in titles] == ["LOST", "LOSS WITHDRAWN, now LOSS NOT EXCLUDED"]
 
 
 @pytest.mark.parametrize("ahead_s", [0, 3_600, 86_400])
