@@ -190,11 +190,14 @@ class _Open:
     def takes(self, state: AlertState) -> bool:
         """Whether a new alert may join: a loss always, another one until only losses have fired for WELL.
 
-        Except a loss of severity info in a graver incident without another loss: it would stay open for a day.
+        Except that of losses of severity info alone and what is graver none joins the other: it would stay open for a
+        day.
         """
         if state.rule in LOSSES:
             slight = state.severity == SEVERITIES[0] != self.severity
             return not slight or any(one.rule in LOSSES for one in self.members.values())
+        if self.severity == SEVERITIES[0] != state.severity and self.head.rule in LOSSES:
+            return False
         since = self.only_lost_since
         return since is None or (state.written_at or _BEFORE) < since + WELL
 

@@ -140,6 +140,14 @@ def test_a_loss_that_is_only_not_excluded_keeps_no_incident_open_but_that_of_a_l
     assert [one[-1].state for one in found] == [ENDED, OPEN][-count:]
 
 
+def test_an_outage_after_a_loss_that_is_only_not_excluded_ends_when_it_is_over():
+    """It joined, and the loss kept it open: its page went on for a day after all was well."""
+    slight = state("loss_not_excluded", 0, severity="info")
+    first, second = of(slight, state("under_min_isr", 100, "2"), over(state("under_min_isr", 100, "2"), 200), now=600)
+    assert ([row.state for row in first], first[-1].severity) == ([OPEN], "info")
+    assert (second[-1].state, second[-1].linked) == (ENDED, first[-1].incident_id)
+
+
 def test_a_title_of_nothing_but_a_state_ends_with_the_cluster():
     assert of(state("no_controller", 0, partitions=""))[0][-1].summary == "NO CONTROLLER prod"
 
