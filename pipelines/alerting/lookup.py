@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+import pyarrow as pa
+
 from pipelines.alerting import downtime
 from pipelines.alerting import incidents as of_incidents
 from pipelines.alerting.incidents import Incident
@@ -17,7 +19,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Row
 from pipelines.lake.roles import hold
 from pipelines.verdict.known import UnknownNameError
-from schemas import alerts, downtimes, incidents
+from schemas import alerts, downtimes, incidents, notes
 
 _log = logging.getLogger("hwmark.alerting")
 
@@ -78,6 +80,20 @@ def keep_groups(
         if rows:
             lake.append(incidents.TABLE, of_incidents.to_arrow(rows))
     return [row.incident_id for row in rows]
+
+
+def note_once(lake: Lake, cluster: str, incident_ids: Iterable[str], text: str, now: datetime) -> None:
+    """Write into `ops/notes` what hwmark itself found out about these incidents, unless that is there already."""
+    stored = lake.read(notes.TABLE, notes.ARROW).to_pylist()
+    said = {row["incident_id"] for row in stored if row["text"] == text}
+    first = max([now, *(row["written_at"] + timedelta(microseconds=1) for row in stored)])
+    rows = [
+        {"cluster": cluster, "incident_id": one, "handled": False, "text": text, "author": "hwmark",
+         "written_at": first + timedelta(microseconds=k)}
+        for k, one in enumerate(incident_ids) if one not in said
+    ]  # fmt: skip
+    if rows:
+        lake.append(notes.TABLE, pa.Table.from_pylist(rows, schema=notes.ARROW))
 
 
 def incident_or_alert(lake: Lake, name: str) -> Row:

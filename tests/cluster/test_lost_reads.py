@@ -16,6 +16,7 @@ from pipelines.notify.episodes import Episode
 from pipelines.notify.incidents import NOT_ASKED
 from pipelines.notify.look import Round
 from pipelines.settings import load
+from schemas import notes
 from tests.cluster.fake_admin import FakeGroup
 from tests.cluster.fake_kafka import FakeCluster
 from tests.unit.project.lakes import at, health, loss, sound, write
@@ -170,7 +171,11 @@ def test_groups_of_an_offline_partition_and_its_last_stable_offset_are_asked_for
 def test_who_must_come_back_to_an_offline_partition_is_asked_for(offline_lake, cluster, isr, eligible, words):
     (partition,) = cluster.topics["clicks"].partitions
     partition.leader, partition.isr, partition.eligible = -1, isr, eligible
-    assert f"offline: clicks-0: {words}" in show(offline_lake, cluster)[1].splitlines()
+    said = f"offline: clicks-0: {words}"
+    for _ in range(2):
+        assert said in show(offline_lake, cluster)[1].splitlines()
+    noted = Lake(offline_lake).read(notes.TABLE, notes.ARROW).to_pylist()
+    assert [(row["incident_id"], row["text"], row["author"]) for row in noted] == [("i1", said, "hwmark")]
 
 
 def test_nobody_must_come_back_to_a_partition_with_a_leader(offline_lake, cluster):

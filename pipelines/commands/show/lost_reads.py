@@ -10,7 +10,7 @@ from typing import Any
 from generators.cluster.asking.groups import Place
 from generators.cluster.committed import Committed, ask_committed
 from generators.cluster.watcher import WatchOptions
-from pipelines.alerting.lookup import keep_groups
+from pipelines.alerting.lookup import keep_groups, note_once
 from pipelines.commands.show import tables
 from pipelines.commands.show.command import Question
 from pipelines.errors import UsageError, nearest
@@ -48,26 +48,32 @@ def text(lake: Lake, asked: Question, options: WatchOptions, now: datetime) -> s
     missing = [*_missing(answers, same), *_gone(losses, answers)]
     # A group that was not asked may read it, too: that nobody does is known only if all answered.
     known = [(places if read or not missing else set(), read) for places, read in ((lost, found), (away, waiting))]
-    kept = _keep(lake, cluster, known, now)
+    must_return = [*_who_must_return(answers.awaited)]
+    kept = _keep(lake, cluster, known, must_return, now)
     found += waiting
     if asked.format != "table":
         return _as(asked, [_row(one) for one in found])
     lines = [*_lines(found[: asked.limit], len(found), missing), *([kept] if kept else [])]
     return "\n".join(
         [
-            *_who_must_return(answers.awaited),
+            *must_return,
             *_stable(answers, ",".join(f"{host}:{port}" for host, port in options.bootstrap)),
             *lines,
         ]
     )
 
 
-def _keep(lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead]]], now: datetime) -> str:
-    """Keep the groups with the incidents that lost something, then with those that had something offline; the line
-    about that. If they cannot be kept, the answer holds."""
+def _keep(
+    lake: Lake, cluster: str, of: Sequence[tuple[set[Place], list[LostRead]]], must_return: Sequence[str], now: datetime
+) -> str:
+    """Keep the groups with the incidents that lost something, then with those that had something offline, and note for
+    these which brokers must come back; the line about that. If they cannot be kept, the answer holds."""
     try:
         reads = [(places, [(one.topic, one.partition, one.group) for one in found]) for places, found in of]
-        kept = [name for k, each in enumerate(reads) for name in keep_groups(lake, cluster, *each, now, lost=k == 0)]
+        lost, offline = (keep_groups(lake, cluster, *each, now, lost=k == 0) for k, each in enumerate(reads))
+        if must_return:
+            note_once(lake, cluster, offline, "; ".join(must_return), now)
+        kept = [*lost, *offline]
     except Exception as error:
         return f"not kept in ops/incidents: {' '.join(str(error).split())[:200]}"
     return f"kept with incident {listed(kept)}" if kept else ""
