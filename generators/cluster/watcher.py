@@ -168,10 +168,11 @@ class Watcher:
 
     def _tell_unregistered(self) -> None:
         """End the sources of brokers without replicas, once the controllers report these brokers as unregistered."""
-        if self.controllers is None or self.observer.partitions is None:
+        if self.controllers is None:
             return
-        for broker in self.observer.brokers - set(np.unique(self.observer.replicas.broker).tolist()):
-            if broker not in self.links.by_broker and self.controllers.registration(broker) == UNREGISTERED:
+        for broker in self.observer.brokers - self.links.by_broker.keys():
+            hosted = self.observer.replicas.of_broker(broker)
+            if hosted.start == hosted.stop and self.controllers.registration(broker) == UNREGISTERED:
                 self.rows.setdefault(broker, []).extend(self.observer.state(broker, UNREGISTERED, _now()))
 
     def _learn(self, broker: int, described: Described, at: Instant) -> None:

@@ -155,7 +155,7 @@ def partition_audits(
         reading = partial(read, at, directory, one)
         return readers.submit(reading).result if _is_large(one.folder) else reading
 
-    def compared(place: Place, reading: Sequence[Callable[[], ReplicaLog]]) -> PartitionAudit:
+    def conclude(place: Place, reading: Sequence[Callable[[], ReplicaLog]]) -> PartitionAudit:
         logs = [one() for one in reading]
         compare(logs)
         return PartitionAudit(place, logs, [finding for log in logs for finding in log.findings])
@@ -167,7 +167,7 @@ def partition_audits(
                 at = f"{place[0]}-{place[1]}, {k:,} of {len(replicas):,} partitions"
                 before.append((place, [begin(at, *one) for one in replicas[place]]))
                 if k > 1:
-                    yield compared(*before.pop(0))
-            yield from (compared(*one) for one in before)
+                    yield conclude(*before.pop(0))
+            yield from (conclude(*one) for one in before)
         finally:
             stopped.set()

@@ -152,7 +152,7 @@ WITH terms AS (
 # clocks of leaders differ; polled changes have no epoch and are ordered by the watcher's clock. An ISR that never
 # changed is taken from starts of terms and from its present state. A replica added by a reassignment counts once it has
 # been in the ISR. Partitions offline or under min ISR now are left to those rules, unless they were told before.
-# Where several were missing there are marks of each of these, too: another one may leave while the first is away.
+# Marks of each replica, too, of a partition that ever lacked several: another one may leave while the first is away.
 _LESS = f"""
 WITH changes AS (
   SELECT *, {_WHO} AS who FROM isr AS p

@@ -27,6 +27,7 @@ _FELL = f"""CASE
 _LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
 _TOLD = """
 SELECT labels['cluster'] AS cluster, rule, first_ts, last_ts, state, summary, written_at,
+  coalesce(labels['falls'], labels['count']) AS falls, labels['offsets'] AS offsets,
   state <> 'firing' AND labels['end'] IS NOT DISTINCT FROM 'handled' AS handled FROM (
   SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
   QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
@@ -109,11 +110,31 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
 
 
 def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[FallGroup, ...]:
-    """The groups, marked as handled if a person ended an alert on them."""
-    ended = [(row["first_ts"], row["last_ts"]) for row in told if row["handled"]]
-    return tuple(
-        replace(one, handled=any(first <= one.first and one.last <= last for first, last in ended)) for one in groups
-    )
+    """The groups, marked as handled if a person ended the alert on them.
+
+    Alerts do not name all that they are about. An alert covers the groups of its rule within its time if they are no
+    more than it told, and no alert that goes on was told of that time: else one of them may be a loss that nobody saw.
+    """
+    every, told, handled = tuple(groups), tuple(told), set[FallGroup]()
+    for row in (row for row in told if row["handled"]):
+        own = [one for one in every if _rule(one) == row["rule"] and _spans(row, one)]
+        same = sum(one.partitions for one in own) <= int(row["falls"] or 0)
+        if same and sum(one.lost_records or 0 for one in own) <= int(row["offsets"] or 0):
+            handled.update(own)
+    firing = [row for row in told if row["state"] == "firing"]
+    handled -= {one for one in handled if any(_spans(row, one) and row["rule"] == _rule(one) for row in firing)}
+    return tuple(replace(one, handled=one in handled) for one in every)
+
+
+def _rule(one: FallGroup) -> str:
+    """The rule of the alert on these falls."""
+    if one.name == NOT_EXCLUDED:
+        return "loss_not_excluded"
+    return "loss" if one.severity == "critical" else "unproven_loss"
+
+
+def _spans(row: Row, one: FallGroup) -> bool:
+    return bool(row["first_ts"] <= one.first and one.last <= row["last_ts"])
 
 
 def told_losses(lake: Lake) -> Told:

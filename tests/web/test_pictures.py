@@ -169,7 +169,14 @@ def test_an_alert_among_what_happened_leads_to_its_incident(look):  # noqa: F811
 def test_a_loss_that_is_handled_stands_behind_the_present(lake, ask):
     sound(lake, health("orders", 0), health("audit", 0, offline=True, leader_id=-1))
     write(lake, "hw_regressions", loss(ts=at(-100)))
-    labels = {"cluster": "prod", "partitions": "orders-0", "loss": "r1", "end": "handled"}
+    labels = {
+        "cluster": "prod",
+        "partitions": "orders-0",
+        "loss": "r1",
+        "end": "handled",
+        "count": "1",
+        "offsets": "180",
+    }
     told = {"alert_id": "a1", "rule": "loss", "severity": "critical", "state": "resolved", "summary": "x"}
     write(lake, "alerts", told | {"labels": list(labels.items()), "first_ts": at(-200), "last_ts": at(0)})
     page = ask("/")

@@ -346,7 +346,7 @@ def test_a_directory_that_is_named_twice_is_no_second_replica(tmp_path):
 
 
 def test_two_copies_of_one_broker_are_told_apart_by_their_paths(tmp_path):
-    """As from before a start and after it: "following broker 1" said of broker 1 names nothing."""
+    """Copies from before a start and after it: "following broker 1" said of broker 1 names nothing."""
     partition(directory(tmp_path / "before", 1), run_of(300), [(0, 0)])
     partition(directory(tmp_path / "after", 1), [*run_of(120), *run_of(30, 1, 120)], [(0, 0), (1, 120)])
     (cut,) = (one.detail for one in findings_of(tmp_path) if (one.kind, one.severity.value) == ("cut", "critical"))
@@ -426,12 +426,12 @@ def test_an_audit_that_is_interrupted_reads_no_replica_to_its_end(tmp_path, monk
     monkeypatch.setattr("generators.disks.segments.WINDOW", 1000)
     told = []
 
-    def interrupted(text):
+    def interrupt(text):
         told.append(text)
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        logs(tmp_path, on_progress=interrupted)
+        logs(tmp_path, on_progress=interrupt)
     assert len(told) <= 2
 
 
@@ -523,11 +523,11 @@ def test_what_a_running_broker_changes_while_it_is_read_is_no_damage(tmp_path, m
     partition(directory(tmp_path, 1, clean=False), [batch(0), batch(1, epoch=1)], [(0, 0), (1, 1)])
     read, told = PartitionDirectory.leader_epochs, []
 
-    def changed(self):
+    def other_epochs(self):
         told.append([(0, 0), (2, 1)] if len(told) % 2 == 0 else read(self))
         return told[-1]
 
-    monkeypatch.setattr(PartitionDirectory, "leader_epochs", changed)
+    monkeypatch.setattr(PartitionDirectory, "leader_epochs", other_epochs)
     assert findings_of(tmp_path, live=True) == []
     assert kinds(findings_of(tmp_path), "critical") == ["epochs"]
 

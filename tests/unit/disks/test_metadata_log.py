@@ -381,7 +381,7 @@ def test_brokers_of_another_cluster_are_wrong_usage(tmp_path):
 
 
 def test_directories_of_another_cluster_than_the_lakes_are_wrong_usage(tmp_path):
-    """What was told of the one says nothing of how far the other's log was read: a cluster that was made anew."""
+    """A cluster that was made anew: how far the log of the old one was read says nothing of the new one's."""
     for name in ("one", "other"):
         at = metadata_node(tmp_path / name, 1, [(2, TOPIC)], quorum_epoch=2)
         (at.parent / "meta.properties").write_text(f"node.id=1\ncluster.id={name}\n")

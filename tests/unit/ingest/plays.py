@@ -21,7 +21,7 @@ from pipelines.lake.bronze import read_events
 from tests.unit.brokerlogs.log_lines import T0
 
 Step = tuple[str, int]
-"""What is done, and a number that says how."""
+"""The name of an action, and a number that says how."""
 FILES = ("replication.log", "server.log")
 PAUSES = (0, 0, 0, 1, 10, 400, 1000, 30_000, 700_000, 4_000_000)
 SETBACKS = (1, 5, 900, 5_000, 60_000, 300_000, 3_600_000)

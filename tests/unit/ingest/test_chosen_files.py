@@ -237,7 +237,7 @@ def test_what_the_better_file_does_not_print_comes_from_the_other_one(moves: lis
 def test_hws_between_which_the_clock_was_set_back_come_from_one_file(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two alike each was taken for the one that had ended; they were told twice, or by none."""
+    """Each of two logs alike was taken for the one that had ended; their HWs were told twice, or by none."""
     for name in ("CHUNK", "LEAST_CHUNK"):
         monkeypatch.setattr(f"generators.brokerlogs.tailing.session.{name}", chunk)
     times = [*range(0, 4_000_000, 400_000), *range(1, 1_000_000, 300_000), 0, 3_999_999]

@@ -1,6 +1,7 @@
 """Falls of a HW as a lake has them, grouped by what they came of: each thing once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -9,8 +10,9 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
 from pipelines.verdict import Limits, verdict
 from pipelines.verdict.collect import survey
-from pipelines.verdict.falls import falls
-from pipelines.verdict.losses import may_be_lost, not_excluded
+from pipelines.verdict.falls import falls, with_handled
+from pipelines.verdict.losses import NOT_EXCLUDED, may_be_lost, not_excluded
+from pipelines.verdict.records import FallGroup
 from schemas import hw_regressions
 from tests.unit.alerting.evidence_rows import at
 from tests.unit.alerting.test_evaluate import LOSS, health, put
@@ -82,3 +84,28 @@ def test_a_loss_that_fires_and_whose_rows_are_gone_is_in_the_verdict(tmp_path):
     what = known.partition(" (from ")[0]
     told = f"{what}; told at 2026-11-21 12:00:10 UTC, silver has no row of it any more"
     assert (what[:31], gone.partition(" (from ")[0]) == ("LOST: 4 offsets in 1 partition:", told)
+
+
+LOST = FallGroup("unclean_loss", "critical", "bounded", 2, 1, 1, at(10), at(10), 180)
+HANDLED = {"rule": "loss", "first_ts": at(10), "last_ts": at(20), "state": "resolved", "handled": True}
+HANDLED |= {"falls": "1", "offsets": "180"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "told", "handled"),
+    [
+        ([LOST], [HANDLED], [True]),
+        ([LOST, replace(LOST, leader_id=3, first=at(15), last=at(15))], [HANDLED], [False, False]),
+        ([replace(LOST, lost_records=181)], [HANDLED], [False]),
+        ([LOST], [HANDLED, HANDLED | {"handled": False, "state": "firing"}], [False]),
+        ([LOST], [HANDLED | {"rule": "unproven_loss"}], [False]),
+        ([LOST, replace(LOST, first=at(30), last=at(30))], [HANDLED], [True, False]),
+        ([replace(LOST, name=NOT_EXCLUDED, severity="info", lost_records=None)],
+         [HANDLED | {"rule": "loss_not_excluded", "offsets": None}], [True]),
+    ],
+    ids=["its own", "another one meanwhile", "more than was told", "one that fires meanwhile", "another rule",
+         "a later one", "without a range"],
+)  # fmt: skip
+def test_a_note_handles_what_its_alert_told_and_no_other_loss_of_that_time(groups, told, handled):
+    """A loss on other partitions within the time of an alert that was handled stood behind the present, as handled."""
+    assert [one.handled for one in with_handled(groups, told)] == handled
