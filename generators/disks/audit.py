@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from generators.disks.checkpoints import CLEANER_OFFSETS, Place
+from generators.disks.checkpoints import CLEANER_OFFSETS, HIGH_WATERMARKS, Place
 from generators.disks.comparison import compare
 from generators.disks.directories import LogDirectory, PartitionDirectory
 from generators.disks.findings import Finding, Severity
@@ -71,18 +71,44 @@ class Totals:
         return f"{read}, {self.bytes / 1e6:,.1f} MB in {seconds:.1f} s: {graves}"
 
 
-def directory_findings(directories: Sequence[LogDirectory]) -> list[Finding]:
-    """Findings about files of the directories that cannot be read, and about directories that are no replica."""
+def directory_findings(
+    directories: Sequence[LogDirectory], chosen: tuple[str, int | None] | None = None
+) -> list[Finding]:
+    """Findings about files of the directories that cannot be read, about directories that are no replica, and about
+    replicas without a directory."""
     found = []
     for directory in directories:
         for problem in directory.problems:
             found.append(Finding("", -1, directory.broker_id, "unreadable", Severity.UNKNOWN, str(problem),
                                  directory_id=directory.directory_id))  # fmt: skip
-        for left in (one for one in directory.partitions if one.kind):
+        found += _missing(directory, [one for one in directories if one.name == directory.name], chosen)
+        for left in (one for one in directory.partitions if one.kind and is_chosen(one.place, chosen)):
             is_or_was = "not yet" if left.kind == "future" else "no longer"
             detail = f"{left.path.name}: {is_or_was} the broker's replica; `hwmark rescue` reads its records"
             found.append(Finding(*left.place, directory.broker_id, f"kind_{left.kind}", Severity.INFO, detail))
     return found
+
+
+def _missing(
+    directory: LogDirectory, of_broker: Sequence[LogDirectory], chosen: tuple[str, int | None] | None
+) -> Iterator[Finding]:
+    """A finding for each topic with replicas in the checkpoint that have no directory: a start makes them empty.
+
+    A broker without any replica left does not write the checkpoint again (ReplicaManager.checkpointHighWatermarks).
+    """
+    known = directory.offsets_in(HIGH_WATERMARKS)
+    present = {one.place for each in of_broker for one in each.partitions}
+    away: dict[str, list[Place]] = {}
+    for place in known if any(one.is_replica for one in directory.partitions) else ():
+        if place not in present and is_chosen(place, chosen):
+            away.setdefault(place[0], []).append(place)
+    for places in away.values():
+        place, more = min(places), f", and {len(places) - 1:,} more partitions" if len(places) > 1 else ""
+        detail = (
+            f"{place[0]}-{place[1]} with high watermark {known[place]}{more}: in {HIGH_WATERMARKS}, and no directory"
+        )
+        yield Finding(*place, directory.broker_id, "missing", Severity.UNKNOWN, f"{detail} given has it any more",
+                      directory_id=directory.directory_id)  # fmt: skip
 
 
 def is_chosen(place: Place, chosen: tuple[str, int | None] | None) -> bool:
@@ -121,10 +147,7 @@ def partition_audits(
     present: dict[str, set[int]] = {}
     for topic, partition in (one.place for directory in directories for one in directory.partitions if not one.kind):
         present.setdefault(topic, set()).add(partition)
-    cleaned: dict[Place, int] = {}
-    for place, offset in (item for one in directories for item in one.offsets_in(CLEANER_OFFSETS).items()):
-        cleaned[place] = max(offset, cleaned.get(place, 0))
-    compacted = {topic for topic, _ in cleaned}
+    compacted = {topic for one in directories for topic, _ in one.offsets_in(CLEANER_OFFSETS)}
     done, lock, stopped = 0, threading.Lock(), threading.Event()
 
     def count(at: str, size: int) -> None:
@@ -145,7 +168,9 @@ def partition_audits(
             partitions=_number_of_partitions(present[one.place[0]]) if deep else 0,
             on_bytes=partial(count, at),
             compacted=one.place[0] in compacted,
-            explained_to=cleaned.get(one.place, 0),
+            explained_to=max(
+                each.offset_of_replica(CLEANER_OFFSETS, other) or 0 for each, other in replicas[one.place]
+            ),
         )
         log = once()
         # a running broker may cut or write between two of its files that are read

@@ -76,19 +76,18 @@ def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
     """Add the offsets that others' lineages lack, which a replica loses when it follows them (5.9)."""
     known = [log.hw for log in logs if log.hw is not None]
     for leader in (log for log in logs if log is not follower and not log.is_cut_short):
-        cut = cut_offset(follower.lineage, leader.lineage)
-        if cut is None or cut >= follower.end:
+        cut = max(cut_offset(follower.lineage, leader.lineage), follower.start)
+        if cut >= follower.end:
             continue
-        cut = max(cut, follower.start)
-        diverged = (back := cut_offset(leader.lineage, follower.lineage)) is not None and back < leader.end
+        diverged = (back := cut_offset(leader.lineage, follower.lineage)) < leader.end
         committed = max(min(follower.hw or 0, follower.end) - cut, 0)
-        newest = max(log.lineage.epochs[-1:] for log in logs)
-        unlikely = follower.lineage.epochs[-1:] == newest > leader.lineage.epochs[-1:]
+        unlikely = follower.last_epoch == max(log.last_epoch for log in logs) > leader.last_epoch
         may_be_older = (
             follower.live or 0 < leader.directory.offsets_written < follower.directory.offsets_written - INTERVAL_S
         )
         words = f"following {leader.name} it cuts {cut}..{follower.end - 1} ({follower.end - cut:,} offsets"
-        words += f", {committed:,} of them below its high watermark {follower.hw})" if committed else ")"
+        words += f", {committed:,} of them below its high watermark {follower.hw}" if committed else ""
+        words += ")" if follower.hw is not None else "; it is not known how many of them were committed)"
         if unlikely:
             words += f", only if {leader.name} were elected uncleanly: its epoch is older"
         if diverged:
@@ -98,7 +97,8 @@ def _judge_cuts(follower: ReplicaLog, logs: Sequence[ReplicaLog]) -> None:
         if not any(parts_at(follower.lineage, log.lineage) == follower.end for log in logs if log is not follower):
             words += "; no other replica given has all of them: copy this directory before a start"
         is_lost = diverged or (committed and not may_be_older)
-        severity = Severity.CRITICAL if is_lost and not unlikely else Severity.INFO
+        is_known = unlikely or may_be_older or follower.hw is not None
+        severity = Severity.CRITICAL if is_lost and not unlikely else Severity.INFO if is_known else Severity.UNKNOWN
         follower.add("cut", severity, words, cut, follower.end, leader)
     explained = any(finding.kind in ("hw_above_end", "unreadable") for finding in follower.findings)
     if known and follower.end < max(known) and not explained:

@@ -116,9 +116,8 @@ class LogDirectory:
         Entries are keyed by name: the entry of a deleted and recreated topic stays until the first write.
         """
         checkpoint = self.offsets.get(file)
-        if checkpoint is None or partition.kind is not None or partition.made > checkpoint.written:
-            return None
-        return checkpoint.by_place.get(partition.place)
+        told = checkpoint.by_place.get(partition.place) if checkpoint and partition.kind is None else None
+        return None if told is None or checkpoint is None or partition.made > checkpoint.written else told
 
     def replica(self, place: Place) -> PartitionDirectory | None:
         """The broker's own replica of a partition."""
@@ -194,7 +193,9 @@ def _log_folders(path: Path, depth: int) -> Iterator[Path]:
         yield path
     elif depth:
         for entry in sorted(entries, key=lambda one: one.name):
-            if entry.is_dir(follow_symlinks=False):
+            if (
+                entry.is_dir(follow_symlinks=False) and entry.name != "lost+found"
+            ):  # of the file system, only root reads it
                 yield from _log_folders(Path(entry.path), depth - 1)
 
 

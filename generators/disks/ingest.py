@@ -24,6 +24,7 @@ from generators.disks.checkpoint_rows import BrokerCheckpoints
 from generators.disks.directories import METADATA_LOG as METADATA_PLACE
 from generators.disks.directories import LogDirectory, find_log_directories
 from generators.disks.files import Unreadable
+from generators.disks.lineage import Lineage
 from generators.disks.metadata_log import NodeLog, Walked, longest, node_logs
 from generators.disks.metadata_rows import SOURCE, MetadataRows, Replay
 from generators.disks.quorum import QuorumEnd
@@ -254,6 +255,7 @@ class _MetadataReader(_Reader):
         told = self._quorum() if self._quorum else None
         if isinstance(told, QuorumEnd):
             self._require_same_cluster(told.cluster_id, "--bootstrap")
+        self._require_same_history(longest(nodes).lineage)
         read = self._replay.read(nodes, told if isinstance(told, QuorumEnd) else None)
         summary.nodes, summary.records, summary.lost = len(nodes), read.records, read.lost
         summary.committed_end, summary.end = read.committed_end, read.end
@@ -265,6 +267,17 @@ class _MetadataReader(_Reader):
         shown: Shown = dict.fromkeys(COVERS, 0)
         defaults = {"broker_id": METADATA_LOG, "level": 0}
         summary.rows += self._commit(self._new_rows(read, nodes), read.last_ts, shown, state, defaults)
+
+    def _require_same_history(self, log: Lineage) -> None:
+        """Raise UsageError if another epoch has what was committed in an earlier one: of a quorum that cannot be."""
+        known, committed = self._state.get("epoch", -1), self._state.get("committed", 0)
+        later = [start for epoch, start in zip(log.epochs, log.starts, strict=True) if epoch > known >= 0]
+        if later and later[0] < committed:
+            raise UsageError(
+                f"{self.source} of {self._place.cluster} is committed up to offset {committed}, in epoch {known}; here "
+                f"a later epoch begins at {later[0]}: these are disks of a clone, or of a cluster that lost metadata; "
+                "name another --cluster"
+            )
 
     def _new_rows(self, read: MetadataRows, nodes: Sequence[NodeLog]) -> pa.Table:
         told, committed = self._state.get("told", 0), self._state.get("committed", 0)

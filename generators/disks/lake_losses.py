@@ -14,14 +14,14 @@ Row = dict[str, Any]
 
 def lost_by_disks(audit: PartitionAudit) -> dict[tuple[int, int], ReplicaLog]:
     """Offsets [from, to) below a replica's high watermark that it has, and that the newest lineage lacks."""
-    newest = max((log.lineage.epochs[-1:] for log in audit.logs), default=())
+    newest = max((log.last_epoch for log in audit.logs), default=-1)
     return {
         (finding.from_offset, min(finding.to_offset or 0, log.hw)): log
         for log in audit.logs
         for finding in log.findings
         if finding.kind == "cut" and finding.severity is Severity.CRITICAL and log.hw is not None
         if finding.from_offset is not None and finding.from_offset < log.hw
-        if any(one.lineage.epochs[-1:] == newest and one.directory.broker_id == finding.other_broker_id
+        if any(one.last_epoch == newest and one.directory.broker_id == finding.other_broker_id
                for one in audit.logs)
     }  # fmt: skip
 

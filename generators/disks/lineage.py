@@ -70,22 +70,21 @@ def contradiction(entries: Sequence[tuple[int, int]], batches: Sequence[tuple[in
     return None
 
 
-def cut_offset(follower: Lineage, leader: Lineage) -> int | None:
-    """The offset at which a follower's log is cut when it next follows that leader (KIP-101, 279); None if not known.
+def cut_offset(follower: Lineage, leader: Lineage) -> int:
+    """The offset at which a follower's log is cut when it next follows that leader (KIP-101, 279).
 
-    AbstractFetcherThread.getOffsetTruncationState. It is the log's end where nothing is cut. A leader without
-    epochs cannot say: the follower then falls back on its own high watermark.
+    AbstractFetcherThread.getOffsetTruncationState. It is the log's end where nothing is cut. A leader without a batch
+    of any epoch has its own epoch at the end of its log, and nothing behind that.
     """
-    if not follower.epochs:
+    if not (follower.epochs and leader.epochs):
         return min(follower.end, leader.end)
     epoch = follower.epochs[-1]
-    while leader.epochs:
+    while True:
         asked = _answer(leader, epoch)
         own = _answer(follower, asked[0])
         if own[0] == asked[0]:
             return min(own[1], asked[1], follower.end)
         epoch = own[0]
-    return None
 
 
 def _answer(log: Lineage, epoch: int) -> tuple[int, int]:
@@ -98,5 +97,4 @@ def parts_at(one: Lineage, other: Lineage) -> int | None:
     """The offset up to which both are the same; None if they have no epoch in common."""
     if one.epochs and other.epochs and not set(one.epochs) & set(other.epochs):
         return None
-    cuts = cut_offset(one, other), cut_offset(other, one)
-    return None if None in cuts else min(cut for cut in cuts if cut is not None)
+    return min(cut_offset(one, other), cut_offset(other, one))

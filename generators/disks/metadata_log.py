@@ -205,7 +205,7 @@ def longest(nodes: Sequence[NodeLog]) -> NodeLog:
 
 def agreed_end(node: NodeLog, chosen: NodeLog) -> int:
     """The offset up to which a copy is the same as `chosen`, 0 if that is not known."""
-    return parts_at(node.lineage, chosen.lineage) or 0
+    return (parts_at(node.lineage, chosen.lineage) or 0) if node.lineage.epochs else 0
 
 
 def committed_end(nodes: Sequence[NodeLog], quorum: QuorumEnd | None = None) -> int:

@@ -24,8 +24,6 @@ class Producers:
 
     floor: int = 0
     expiration_ms: int = EXPIRATION_MS
-    sequenced: int = 0
-    """Batches with a sequence."""
     ids: set[int] = field(default_factory=set)
     duplicates: list[tuple[int, int, int]] = field(default_factory=list)
     """(first offset, last offset, producer id) of batches whose sequences this producer had written before."""
@@ -45,7 +43,6 @@ class Producers:
             self._transactions(chosen(block, (block["attributes"] & TRANSACTIONAL) != 0))
 
     def _sequences(self, block: Array) -> None:
-        self.sequenced += len(block)
         ids = np.unique(np.append(self._last["producer"], block["producer"]))
         self.ids.update(ids.tolist())
         last = np.full(len(ids), _UNKNOWN)

@@ -50,6 +50,9 @@ class ReplicaLog:
     longest_scan: int = 0
     """Bytes that a look-up through the index reads at most before the batch that it looks for."""
     lineage: Lineage = field(default_factory=lambda: Lineage((), (), 0))
+    last_epoch: int = -1
+    """The last epoch in its leader-epoch-checkpoint: one at the log's end, which `lineage` leaves out, is of a leader
+    that has not written yet."""
     producers: Producers = field(default_factory=Producers)
     keys: Array = field(default_factory=lambda: np.zeros(0, KEPT))
     """Base, last offset, epoch and checksum of each whole batch, and whether it shows that the cleaner was there."""
@@ -90,7 +93,7 @@ class ReplicaLog:
     @property
     def cleaned_to(self) -> int | None:
         """The offset up to which the cleaner has rewritten this log; None if it never did."""
-        return self.directory.offset(CLEANER_OFFSETS, self.source.place)
+        return self.directory.offset_of_replica(CLEANER_OFFSETS, self.source)
 
     @property
     def log_start(self) -> int:
@@ -269,6 +272,7 @@ def _judge_lineage(log: ReplicaLog) -> None:
         log.add("epochs", Severity.CRITICAL, str(error))
         entries = seen
     log.lineage = lineage(entries, log.end)
+    log.last_epoch = max((epoch for epoch, _ in entries), default=-1)
 
 
 def _judge_checkpoints(log: ReplicaLog) -> None:

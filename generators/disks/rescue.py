@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -77,22 +78,51 @@ class _Source:
         self.directory, self.source = directory, source
         self.log = read_replica(directory, source)
         self.survivors = [one for one in beside if _is_same_topic(one.log.topic_id, self.log.topic_id)]
-        self.others = [one.log for one in beside if one not in self.survivors]
         self.files = segments(source.path, renamed=True)
         self.transactions = Transactions(self.log, self.files)
+        self.notes = [
+            f"{one.name} has {source.place[0]}-{source.place[1]} of topic id {one.topic_id}, not {self.log.topic_id}: "
+            "not compared with it"
+            for one in (one.log for one in beside if one not in self.survivors)
+        ]
         # a checkpoint older than the epochs is of the log before them, of which some may have been cut (proofs 5.3)
         is_of_log = source.epochs_written <= directory.offsets_written
         self.hw = directory.high_watermark(source) if is_of_log else None
 
+    def limits(self, offsets: Range | None) -> Iterator[str]:
+        """What the log, or the surviving ones, do not have of `offsets`, in words."""
+        log, starts = self.log, [one.log.log_start for one in self.survivors]
+        if not self.source.is_replica:
+            return
+        if offsets and not log.start <= offsets.start < offsets.end == log.end:
+            more = ', and a loss of "at least" a range may reach further' if log.end > offsets.end else ""
+            has = f"offsets {log.start}..{log.end - 1}" if log.end > log.start else "no record"
+            yield f"its log has {has}{more}"
+        if offsets is None and not starts:
+            yield "no log beside has this partition: all of its records are taken"
+        elif offsets is None and log.log_start < min(starts):
+            removed = f"offsets {log.log_start}..{min(starts) - 1} lie before the start of every log beside"
+            yield f"{removed}, as where retention removed them: name --offsets to take them"
+
     def divergence(self, segment: Segment) -> Range:
-        """The offsets of a segment that no survivor's lineage has; all of them if that cannot be told."""
-        log = self.log
-        if segment.deleted or not self.source.is_replica or not self.survivors:
+        """The offsets of a segment that no whole survivor's lineage has; all of them if that cannot be told."""
+        whole = [one.log.lineage for one in self.survivors if one.is_whole]
+        if not whole or not self._is_of_lineage(segment):
             return EVERY
-        if any(finding.kind == "epochs" for finding in log.findings):
-            return EVERY
-        parts = [part for one in self.survivors if (part := parts_at(log.lineage, one.log.lineage)) is not None]
+        parts = [part for one in whole if (part := parts_at(self.log.lineage, one)) is not None]
         return Range(max(parts, default=0), LARGEST)
+
+    def _is_of_lineage(self, segment: Segment) -> bool:
+        """Whether the epochs of the log, if they can be trusted, are those of a segment."""
+        has_epochs = self.source.is_replica and not any(finding.kind == "epochs" for finding in self.log.findings)
+        return has_epochs and not segment.deleted
+
+    def lacking(self, segment: Segment, block: Array) -> Array:
+        """Whether each batch of a block is in no surviving log."""
+        by_epochs, lacking = self._is_of_lineage(segment), np.ones(len(block), np.bool_)
+        for one in self.survivors:
+            lacking &= one.lacks(self.log, block) if by_epochs else ~one.has(block)
+        return lacking
 
     def readable(self, segment: Segment, summary: RescueSummary) -> Iterator[tuple[Array, bytes]]:
         """Blocks of a segment; after a batch without a known end, reading goes on at the next index entry."""
@@ -127,8 +157,11 @@ class Rescue:
         self, directory: LogDirectory, place: Place, survivors: Sequence[LogDirectory] = (), topic_id: str | None = None
     ) -> None:
         self._directory, self._place = directory, place
-        replicas = [(one, one.replica(place)) for one in survivors if one.path != directory.path]
+        copies = [one.path for one in survivors if _is_same_disk(one, directory)]
+        replicas = [(one, one.replica(place)) for one in survivors if one.path not in copies]
         beside = [Survivor(read_replica(one, replica)) for one, replica in replicas if replica is not None]
+        self._notes = [f"{path} is a copy of the same disk: no surviving log" for path in copies
+                       if not os.path.samefile(path, directory.path)]  # fmt: skip
         found = sorted((one for one in directory.partitions if one.place == place), key=lambda one: one.kind or "")
         sources = [_Source(directory, one, beside) for one in found]
         self._sources = [one for one in sources if _is_same_topic(one.log.topic_id, topic_id)]
@@ -141,16 +174,12 @@ class Rescue:
         Damaged batches are left out, and named in the summary.
         """
         waiting: list[dict[str, Any]] = []
+        summary.notes += self._notes
         for source in self._sources:
-            for other in source.others:
-                name = f"{other.name} has {self._place[0]}-{self._place[1]} of topic id {other.topic_id}"
-                summary.notes.append(f"{name}, not {source.log.topic_id}: not compared with it")
+            summary.notes += [*source.notes, *source.limits(offsets)]
             for segment in source.files:
-                wanted = offsets or source.divergence(segment)
                 for block, data in source.readable(segment, summary):
-                    for row in self._rows(source, segment, block, data, wanted, summary):
-                        if offsets is None and wanted is EVERY and row["in_survivor"]:
-                            continue
+                    for row in self._rows(source, segment, block, data, offsets, summary):
                         waiting.append(row)
                         summary.count(row)
                     if len(waiting) >= ROWS_OF_A_GROUP:
@@ -160,10 +189,14 @@ class Rescue:
             yield pa.Table.from_pylist(waiting, SCHEMA)
 
     def _rows(
-        self, source: _Source, segment: Segment, block: Array, data: bytes, offsets: Range, summary: RescueSummary
-    ) -> Iterator[dict[str, Any]]:
-        near = (block["last"] >= offsets.start) & (block["base"] < offsets.end)
-        faults = np.flatnonzero(_damage_near(block, segment.base, offsets))
+        self, source: _Source, segment: Segment, block: Array, data: bytes, offsets: Range | None,
+        summary: RescueSummary,
+    ) -> Iterator[dict[str, Any]]:  # fmt: skip
+        wanted = offsets or EVERY
+        near = (block["last"] >= wanted.start) & (block["base"] < wanted.end)
+        if offsets is None:
+            near &= source.lacking(segment, block)
+        faults = np.flatnonzero(_damage_near(block, segment.base, offsets or source.divergence(segment)))
         more = f", and {len(faults) - 1:,} more near it" if len(faults) > SHOWN else ""
         for k in faults[: 1 if more else SHOWN]:
             where = f"{segment.path.name} at byte {int(block['position'][k])}"
@@ -173,7 +206,11 @@ class Rescue:
             summary.damaged.append(
                 f"{segment.path.name}: {old:,} messages in the format before 0.11, which is not read"
             )
-        for one in batches(block[near & (block["fault"] == WHOLE) & (block["magic"] == 2)], data, block):
+        chosen = block[near & (block["fault"] == WHOLE) & (block["magic"] == 2)]
+        there = np.zeros(len(chosen), np.bool_)
+        for survivor in source.survivors:
+            there |= survivor.has(chosen)
+        for one, is_there in zip(batches(chosen, data, block), there.tolist(), strict=True):
             if one.is_control:
                 summary.counts["control batches, left out"] += 1
                 continue
@@ -185,8 +222,8 @@ class Rescue:
             same = self._of_batch(source, segment, one.batch)
             hw = source.hw if source.transactions.is_in_log(one.batch, segment) else None
             for record in found:
-                if offsets.start <= record.offset < offsets.end:
-                    yield self._of_record(source, one.batch, record, hw) | same
+                if wanted.start <= record.offset < wanted.end:
+                    yield self._of_record(source, one.batch, record, hw, is_there=is_there) | same
 
     def _of_batch(self, source: _Source, segment: Segment, batch: np.void) -> dict[str, Any]:
         return {
@@ -196,14 +233,16 @@ class Rescue:
             "source": f"{source.source.path.name}/{segment.path.name}", "topic_id": source.log.topic_id,
         }  # fmt: skip
 
-    def _of_record(self, source: _Source, batch: np.void, one: Record, hw: int | None) -> dict[str, Any]:
+    def _of_record(
+        self, source: _Source, batch: np.void, one: Record, hw: int | None, *, is_there: bool
+    ) -> dict[str, Any]:
         sequence = (int(batch["sequence"]) + one.offset - int(batch["base"])) % SEQUENCES
         return {
             "offset": one.offset, "timestamp_ms": one.ts, "key": one.key, "value": one.value,
             "headers": [{"key": key, "value": value} for key, value in one.headers],
             "sequence": None if batch["sequence"] < 0 else sequence,
             "below_hw": None if hw is None else one.offset < hw,
-            "in_survivor": holds(source.survivors, batch, sequence),
+            "in_survivor": is_there or holds(source.survivors, batch, one, sequence),
         }  # fmt: skip
 
 
@@ -215,6 +254,15 @@ def _damage_near(block: Array, base: int, offsets: Range) -> Array:
     behind = np.minimum.accumulate(np.where(whole, block["base"], LARGEST)[::-1])[::-1]
     damage: Array = ~whole & (before < offsets.end) & (behind > offsets.start)
     return damage
+
+
+def _is_same_disk(one: LogDirectory, other: LogDirectory) -> bool:
+    """Whether a directory is another one, or a copy of it, taken before or after: by the directory's id, else (before
+    3.7) by the broker's."""
+    if one.directory_id and other.directory_id:
+        return one.directory_id == other.directory_id
+    ids = one.broker_id, other.broker_id
+    return os.path.samefile(one.path, other.path) or (ids[0] == ids[1] and None not in ids)
 
 
 def _is_same_topic(one: str | None, other: str | None) -> bool:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, nullcontext
 from typing import Any
 
+from generators.cluster.asking.link import silence_library
+from generators.cluster.asking.problems import NotAnswering, why
 from generators.cluster.asking.security import Security
 from pipelines.errors import UsageError
 
@@ -15,6 +18,9 @@ EMPTY = "neither key nor value"
 """The reason for a record that the client cannot write."""
 AT_ONCE = 1000
 """Records that wait for their acknowledgements together."""
+ANSWERS_WITHIN_MS = 10_000
+LARGEST_REQUEST = 100 << 20
+"""Bytes that a broker takes at once (socket.request.max.bytes); what a topic takes is its max.message.bytes."""
 
 Identity = tuple[int, int, int, str]
 """Partition, offset, leader epoch and topic id (if known) from which a record was rescued."""
@@ -71,54 +77,47 @@ def write_back(
 ) -> Counter[str]:
     """Write the records of a file to `topic`, with acks of all; returns how many were written and left out.
 
-    After a call that was cut off, another one writes what is missing. Raises UsageError if the topic is the original
-    one or internal, does not exist, or has other records.
+    A dry run looks at the topic, too. After a call that was cut off, another one writes what is missing. Raises
+    UsageError if the topic is the original one or internal, does not exist, or has other records, and NotAnswering.
     """
-    taken = "to write" if dry_run else "written"
-    counts, partitions = Counter({taken: 0}), set()
-    for row in require_another_topic(topic, read()):  # all are looked at before the first is written
-        reason = reason_left_out(row, included)
-        counts[f"left out: {reason}" if reason else taken] += 1
-        partitions |= set() if reason else {(row["topic"], row["partition"])}
-    if dry_run or not partitions:
-        return counts
-    if len({name for name, _ in partitions}) > 1:
-        raise UsageError("the file has records of several topics: write each to a topic of its own")
-    return _write(read, topic, {"bootstrap_servers": bootstrap.split(","), **security.kafka()}, included, counts)
-
-
-def _write(
-    read: Callable[[], Iterable[dict[str, Any]]], topic: str, client: dict[str, Any], included: Iterable[str],
-    counts: Counter[str],
-) -> Counter[str]:  # fmt: skip
     from kafka import KafkaProducer
+    from kafka.errors import KafkaError
 
-    wanted = {row["partition"] for row in read() if reason_left_out(row, included) is None}
-    origin = next(iter(read()))["topic"]
-    present = _present(topic, client, wanted, origin)
-    producer = KafkaProducer(enable_idempotence=True, acks="all", **client)
+    taken = "to write" if dry_run else "written"
+    counts, wanted, origins = Counter({taken: 0}), set[int](), set[str]()
+    for row in require_another_topic(topic, read()):  # all are looked at before the first is written
+        if reason := reason_left_out(row, included):
+            counts[f"left out: {reason}"] += 1
+        else:
+            wanted.add(row["partition"])
+            origins.add(row["topic"])
+    if len(origins) > 1:
+        raise UsageError("the file has records of several topics: write each to a topic of its own")
+    if not wanted:
+        return counts
+    client = {"bootstrap_servers": bootstrap.split(","), "bootstrap_timeout_ms": ANSWERS_WITHIN_MS, **security.kafka()}
+    silence_library(False)
     try:
+        present = _present(topic, client, wanted, origins.pop())
+        own = {"enable_idempotence": True, "acks": "all", "max_request_size": LARGEST_REQUEST}
+        producer = None if dry_run else KafkaProducer(**own, **client)
         waiting, sent = [], set[Identity]()
-        for row in read():
-            if reason_left_out(row, included) is not None:
-                continue
-            place = row["partition"], row["offset"], row["leader_epoch"], row["topic_id"] or ""
-            if place in present:
-                counts["written"] -= 1
-                counts["left out: written by an earlier call"] += 1
-                continue
-            if place in sent:  # as in a segment and in the one that the cleaner made of it
-                counts["written"] -= 1
-                counts["left out: twice in the file"] += 1
-                continue
-            sent.add(place)
-            at_ms = max(row["timestamp_ms"], 0)
-            waiting.append(producer.send(topic, row["value"], row["key"], headers(row), row["partition"], at_ms))
-            if len(waiting) >= AT_ONCE:
-                _wait(waiting)
-        _wait(waiting)
-    finally:
-        producer.close()
+        with closing(producer) if producer else nullcontext():
+            for row in (one for one in read() if not reason_left_out(one, included)):
+                place = row["partition"], row["offset"], row["leader_epoch"], row["topic_id"] or ""
+                again = "written by an earlier call" if place in present else ""
+                if place in sent:  # as in a segment and in the one that the cleaner made of it
+                    again = "twice in the file"
+                counts[f"left out: {again}" if again else taken] += 1
+                sent.add(place)
+                if producer and not again:
+                    value, at_ms = row["value"], max(row["timestamp_ms"], 0)
+                    waiting.append(producer.send(topic, value, row["key"], headers(row), row["partition"], at_ms))
+                if len(waiting) >= AT_ONCE:
+                    _wait(waiting)
+            _wait(waiting)
+    except KafkaError as error:
+        raise NotAnswering(f"{bootstrap}, topic {topic}: {why(error, security)}") from error
     return counts
 
 
@@ -137,7 +136,8 @@ def _present(topic: str, client: dict[str, Any], wanted: set[int], origin: str) 
     try:
         partitions = consumer.partitions_for_topic(topic)
         if not partitions:
-            raise UsageError(f"there is no topic {topic}: create it, with a partition for each rescued one")
+            create = f"create it, with {max(wanted) + 1} or more partitions, retention.ms=-1 and cleanup.policy=delete"
+            raise UsageError(f"there is no topic {topic}: {create}, as the records keep their times")
         if missing := wanted - partitions:
             what = f"topic {topic} has no partition {min(missing)}"
             raise UsageError(f"{what}: create it with {max(missing) + 1} or more")

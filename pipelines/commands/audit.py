@@ -58,7 +58,7 @@ def audit(
       hwmark audit /var/lib/kafka --live --format json
       hwmark audit copies/ --cluster prod --lake lake
     """
-    from generators.disks.audit import PartitionAudit, Totals, directory_findings, is_chosen, partition_audits
+    from generators.disks.audit import PartitionAudit, Totals, directory_findings, partition_audits
     from generators.disks.directories import find_log_directories
     from generators.disks.earlier_findings import EarlierFindings
     from generators.disks.findings import Finding, Severity
@@ -73,7 +73,7 @@ def audit(
     began, totals, shown, rows, left_out = time.monotonic(), Totals(), list[PartitionAudit](), [], 0
     directories = find_log_directories(paths)
     chosen = None if topic is None else (topic, partition)
-    general = [one for one in directory_findings(directories) if not one.topic or is_chosen(one[:2], chosen)]
+    general = directory_findings(directories, chosen)
     losses = {} if place is None else _losses(place, str(cluster))
     earlier = EarlierFindings([] if place is None else _standing(place, str(cluster)), directories, deep=deep)
     totals.count_findings(general)

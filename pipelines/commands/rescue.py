@@ -34,7 +34,7 @@ def rescue(
         list[Path] | None, typer.Option("--beside", metavar="DIR", help="Log directories of surviving replicas.")
     ] = None,
     topic: Annotated[str | None, typer.Option(metavar="T", help="The topic.")] = None,
-    partition: Annotated[int, typer.Option(metavar="P", help="Its partition.")] = 0,
+    partition: Annotated[int | None, typer.Option(metavar="P", help="Its partition, if it has several.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All losses of --lake that this disk has.")] = False,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="With --all: whose losses.")] = None,
     lake: Lake = None,
@@ -73,7 +73,8 @@ def rescue(
     inside = [source, *(survivors or [])]
     if not every:
         assert topic is not None
-        lines, whole = _rescue(found, (topic, partition), _range(offsets), beside, out, inside)
+        place = topic, _only_partition(found, topic) if partition is None else partition
+        lines, whole = _rescue(found, place, _range(offsets), beside, out, inside)
         echo("\n".join(lines))
         if not whole:
             raise typer.Exit(RESCUE_NOT_WHOLE)
@@ -94,6 +95,16 @@ def rescue(
         echo(f"{without:,} losses have no range of offsets: {_BY_NAME}")
     if not every_whole:
         raise typer.Exit(RESCUE_NOT_WHOLE)
+
+
+def _only_partition(directories: Sequence[LogDirectory], topic: str) -> int:
+    """The partition of a topic that these directories have. Raises UsageError if they have several."""
+    places = (partition.place for one in directories for partition in one.partitions)
+    here = sorted({number for name, number in places if name == topic})
+    if len(here) > 1:
+        several = ", ".join(map(str, here[:8])) + (", …" if len(here) > 8 else "")
+        raise UsageError(f"which partition of {topic}? There are {several}: name it with --partition")
+    return here[0] if here else 0
 
 
 def losses_with_range(settings: Settings, cluster: str) -> tuple[list[dict[str, Any]], int]:

@@ -112,7 +112,7 @@ def test_what_the_mission_says_of_five_things_a_real_directory_shows(tmp_path):
     assert (old.batches, old.index_entries, old.longest_scan < 2048) == (300, 23, True)
     assert (old.recovery_point, old.directory.clean) == (0, False)
     assert (new.recovery_point, new.directory.clean) == (150, True)
-    assert (len(old.producers.ids), old.producers.sequenced, old.producers.duplicates) == (2, 300, [])
+    assert (len(old.producers.ids), old.records, old.producers.duplicates) == (2, 300, [])
     (payments, *_) = logs(tmp_path / "data", chosen=("payments", 0))
     producers = payments.producers
     assert (producers.committed, producers.aborted, list(producers.open.values())) == (1, 1, [22])
@@ -198,6 +198,7 @@ def two_damaged(tmp_path):
     for folder in (one, two):
         for name in ("t-0", "u-0"):
             partition(folder, [batch(0), batch(1)], [(0, 0)], name=name, topic_id="A" * 22)
+        offsets(folder, "replication-offset-checkpoint", t=1, u=1)
     for name in ("t-0", "u-0"):
         damage(one / name)
     audit_of(tmp_path)
@@ -353,6 +354,13 @@ def test_two_copies_of_one_broker_are_told_apart_by_their_paths(tmp_path):
     assert cut.startswith(f"following broker 1 ({tmp_path}/after/broker-1) it cuts 120..299")
 
 
+def test_what_a_file_system_found_is_no_folder_of_a_broker(tmp_path):
+    """Root alone may read lost+found: the whole audit had ended with "Permission denied"."""
+    partition(directory(tmp_path, 1), run_of(3), [(0, 0)])
+    directory(tmp_path / "lost+found", 9)
+    assert [one.broker_id for one in find_log_directories([tmp_path])] == [1]
+
+
 def test_a_folder_without_logs_is_wrong_usage(tmp_path):
     assert hwmark(tmp_path).exit_code == 2
     assert hwmark(tmp_path / "none").exit_code == 2
@@ -458,6 +466,15 @@ def test_a_partition_that_cannot_be_listed_costs_no_other_its_audit(tmp_path, mo
     monkeypatch.setattr(os, "listdir", fails)
     found = {(finding.topic, finding.kind) for finding in findings_of(tmp_path)}
     assert found == {("t", "unreadable"), ("u", "recovery")}
+
+
+def test_a_cleaner_offset_of_a_deleted_topic_of_that_name_explains_no_gap(tmp_path):
+    """Entries are keyed by name (5.4); it had kept batches from being compared, on all replicas."""
+    for broker, batches in ((1, [*run_of(3), batch(5)]), (2, run_of(6))):
+        one = directory(tmp_path, broker, cleaner=100)
+        os.utime(one / "cleaner-offset-checkpoint", (1, 1))
+        partition(one, batches, [(0, 0)], topic_id="A" * 22)
+    assert [(f.kind, f.severity.value) for f in findings_of(tmp_path)] == [("gap", "unknown")]
 
 
 # proofs.md 5.3: an epoch's entry is only an upper bound.
@@ -665,6 +682,56 @@ def test_an_old_leader_is_cut_where_the_first_epoch_begins_that_retention_left_t
     partition(directory(tmp_path / "b", 2), run_of(10, 5, 20), [(5, 20)], base=20)
     (info,) = findings_of(tmp_path / "b")
     assert (info.broker_id, info.kind, info.from_offset, info.to_offset, info.severity) == (2, "cut", 20, 30, "info")
+
+
+def test_a_new_leader_without_a_record_cuts_all_that_an_old_one_has(tmp_path):
+    """Its disk was wiped, and it was elected uncleanly: the audit had called these two sound."""
+    partition(directory(tmp_path, 1, hw=300), run_of(300), [(0, 0)])
+    partition(directory(tmp_path, 2, hw=0), [], [(3, 0)])
+    cut, _ = findings_of(tmp_path)
+    assert (cut.kind, cut.broker_id, cut.from_offset, cut.to_offset) == ("cut", 1, 0, 300)
+    assert cut.severity == "critical"
+    assert hwmark(tmp_path).exit_code == 3
+
+
+def test_a_new_replica_without_a_record_cuts_nothing_unless_it_were_elected_uncleanly(tmp_path):
+    partition(directory(tmp_path, 1, hw=300), run_of(300), [(0, 0)])
+    partition(directory(tmp_path, 2, hw=0), [], [])
+    assert [(f.kind, f.severity.value) for f in findings_of(tmp_path)] == [("cut", "info"), ("behind", "info")]
+
+
+def test_a_leader_that_has_not_written_yet_is_the_newer_one(tmp_path):
+    """Its epoch stands at the end of its log: a follower behind could only lead by an unclean election."""
+    partition(directory(tmp_path, 1, hw=300), run_of(300), [(0, 0), (4, 300)])
+    partition(directory(tmp_path, 2, hw=120), run_of(120), [(0, 0)])
+    assert kinds(findings_of(tmp_path), "critical") == []
+
+
+def test_what_is_cut_without_a_high_watermark_is_not_known_to_be_uncommitted(tmp_path):
+    """The broker was killed before the first checkpoint of the topic, or the file was not copied."""
+    partition(directory(tmp_path, 1), run_of(7), [(0, 0)])
+    partition(directory(tmp_path, 2), run_of(5), [(0, 0)])
+    (cut,) = findings_of(tmp_path)
+    assert (cut.kind, cut.severity.value) == ("cut", "unknown")
+    assert "(2 offsets; it is not known how many of them were committed)" in cut.detail
+    assert hwmark(tmp_path).exit_code == 4
+    assert kinds(findings_of(tmp_path, live=True), "unknown") == []
+
+
+def test_a_replica_in_the_checkpoint_without_a_directory_is_missing(tmp_path):
+    """fsck moved it to lost+found, or somebody removed it: a start makes it anew, empty."""
+    for broker in (1, 2):
+        one = directory(tmp_path, broker)
+        offsets(one, "replication-offset-checkpoint", t=3, u=300, v=9)
+        for name in ("t-0", *(("u-0",) if broker == 2 else ())):
+            partition(one, run_of(3), [(0, 0)], name=name)
+    partition(tmp_path / "broker-1", [], name=f"v-0.{'0' * 32}-delete")
+    partition(tmp_path / "broker-2", [], name=f"v-0.{'0' * 32}-future")
+    done = hwmark(tmp_path)
+    assert (done.exit_code, done.stdout.count("no directory given has it any more")) == (3, 1)
+    assert "u-0 with high watermark 300: in replication-offset-checkpoint, and no directory given" in done.stdout
+    assert "missing" not in hwmark(tmp_path, "--topic", "t").stdout
+    assert "missing" in hwmark(tmp_path, "--topic", "u", "--partition", "0").stdout
 
 
 def test_two_unclean_elections_in_a_row_are_followed_through_the_epochs(tmp_path):

@@ -390,6 +390,21 @@ def test_directories_of_another_cluster_than_the_lakes_are_wrong_usage(tmp_path)
         ingest_disk([tmp_path / "other"], cluster="c", lake=str(tmp_path / "lake"))
 
 
+def test_a_clone_of_the_cluster_is_wrong_usage(tmp_path):
+    """It has the cluster's id, and another history: a later epoch has what the lake knows as committed."""
+    for name, records in (("prod", [(2, TOPIC), (2, partition()), (2, NO_OP)]), ("clone", [(2, TOPIC), (3, NO_OP)])):
+        at = metadata_node(tmp_path / name, 1, records, quorum_epoch=3)
+        (at.parent / "meta.properties").write_text("node.id=1\ncluster.id=one\n")
+    (tmp_path / "prod" / "broker-1" / "__cluster_metadata-0" / f"{3:020d}-{2:010d}.checkpoint").write_bytes(footer())
+    lake = str(tmp_path / "lake")
+    assert ingest_disk([tmp_path / "prod"], cluster="c", lake=lake).committed_end == 3
+    with pytest.raises(
+        UsageError, match="committed up to offset 3, in epoch 2; here a later epoch begins at 2: these are"
+    ):
+        ingest_disk([tmp_path / "clone"], cluster="c", lake=lake)
+    ingest_disk([tmp_path / "clone"], cluster="other", lake=lake)
+
+
 def footer():
     return batch(0, attributes=CONTROL, payload=record(0, struct.pack(">hh", 0, SNAPSHOT_FOOTER), b"\0\0\0"))
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 from datetime import UTC, datetime
 
@@ -19,7 +20,7 @@ from generators.disks.write_back import headers, identity, reason_left_out
 from pipelines.cli import app
 from pipelines.lake.lake import Lake
 from schemas import hw_regressions, replication_events
-from tests.unit.disks.disk_files import batch, directory, marker, partition, record, recorded
+from tests.unit.disks.disk_files import TS, batch, directory, marker, partition, record, recorded
 from tests.unit.disks.test_audit import fingerprint
 
 
@@ -96,10 +97,120 @@ def test_what_a_producer_sent_again_to_the_survivor_is_already_there(tmp_path):
     """proofs.md 5.8: the same producer id, epoch and sequence in both lineages is legal after an unclean election."""
     old = [batch(k, pid=7, pepoch=0, sequence=k) for k in range(4)]
     partition(directory(tmp_path / "a", 1), old, [(0, 0)])
-    again = batch(2, 2, epoch=1, pid=7, pepoch=0, sequence=2)
+    two = record(0, b"k0") + record(1, b"k0")
+    again = batch(2, 2, epoch=1, pid=7, pepoch=0, sequence=2, payload=two)
     partition(directory(tmp_path / "b", 2), [*old[:2], again, batch(4, epoch=1)], [(0, 0), (1, 2)])
     done = hwmark("--from", tmp_path / "a", "--beside", tmp_path / "b", "--topic", "t", "--offsets", "0..9")
     assert "4 where the high watermark is not known, already in the surviving log" in done.stdout
+
+
+def in_survivor(rows):
+    return [(row["offset"], row["in_survivor"]) for row in rows]
+
+
+def test_another_record_of_the_same_sequence_is_not_the_one_that_is_lost(tmp_path):
+    """Sequences wrap, and begin at 0 again in one epoch: it was said to be there, and was not written back."""
+    kept = batch(0, pid=7, pepoch=0, sequence=5)
+    partition(directory(tmp_path / "a", 1), [kept, batch(1, pid=7, pepoch=0, sequence=5, ts=TS + 1)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [kept, batch(1, epoch=1)], [(0, 0), (1, 1)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert in_survivor(rows) == [(1, False)]
+
+
+def test_a_record_whose_time_the_brokers_set_is_known_by_its_content(tmp_path):
+    log_append = 0x08
+    sent = {"pid": 7, "pepoch": 0, "sequence": 5, "attributes": log_append}
+    partition(directory(tmp_path / "a", 1), [batch(0), batch(1, **sent)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [batch(0), batch(1, epoch=1, ts=TS + 9, **sent)], [(0, 0), (1, 1)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert in_survivor(rows) == [(1, True)]
+
+
+def test_a_record_that_was_sent_again_under_a_bumped_epoch_is_there(tmp_path):
+    """KIP-360: the new leader does not know the sequence, and the client sends again from 0 on in the next epoch."""
+    partition(directory(tmp_path / "a", 1), [batch(0), batch(1, pid=7, pepoch=0, sequence=300)], [(0, 0)])
+    again = [batch(0), batch(1, epoch=1, pid=7, pepoch=1, sequence=0), batch(2, epoch=1, pid=7, pepoch=1, sequence=1)]
+    partition(directory(tmp_path / "b", 2), again, [(0, 0), (1, 1)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert in_survivor(rows) == [(1, True)]
+
+
+def test_many_batches_of_one_sequence_leave_it_unknown_within_bounded_time(tmp_path):
+    alike = [batch(k, pid=7, pepoch=0, sequence=0, ts=TS + k) for k in range(2000)]
+    partition(directory(tmp_path / "a", 1), [batch(0, pid=7, pepoch=0, sequence=0, ts=TS - 1)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), alike, [(1, 0)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert in_survivor(rows) == [(0, None)]
+
+
+@pytest.mark.parametrize("there", [batch(1)[:-1] + b"?", batch(1, ts=TS + 1), b""], ids=["damaged", "other", "none"])
+def test_what_a_survivor_lacks_below_where_the_epochs_part_is_rescued(tmp_path, there):
+    """By its epochs it should have offset 1: a damaged batch, one of another leader in that epoch, or a hole."""
+    partition(directory(tmp_path / "a", 1), [batch(k) for k in range(4)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [batch(0), there, batch(2), batch(3, epoch=1, ts=TS + 2)], [(0, 0), (1, 3)])
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert [row["offset"] for row in rows] == [1, 3]
+
+
+def test_what_the_cleaner_or_retention_removed_from_the_survivor_is_not_rescued(tmp_path):
+    sent = [batch(k) for k in range(4)]
+    partition(directory(tmp_path / "a", 1), sent, [(0, 0)])
+    partition(
+        directory(tmp_path / "b", 2, cleaner=2),
+        [sent[1], sent[2], batch(3, epoch=1, ts=TS + 2)],
+        [(0, 1), (1, 3)],
+        base=1,
+    )
+    rows, told = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert [row["offset"] for row in rows] == [3]
+    assert "offsets 0..0 lie before the start of every log beside" in told
+
+
+def test_a_copy_of_the_same_disk_is_no_surviving_log(tmp_path):
+    """Nothing was lost then: all that the disk has lies in its copy."""
+    one = directory(tmp_path / "a", 1)
+    partition(one, [batch(k) for k in range(4)], [(0, 0)])
+    shutil.copytree(one, tmp_path / "copies" / "broker-1")
+    partition(directory(tmp_path / "copies", 2), [batch(0), batch(1, epoch=1, ts=TS + 2)], [(0, 0), (1, 1)])
+    rows, told = rescued_rows(tmp_path / "a", beside=tmp_path / "copies")
+    assert [row["offset"] for row in rows] == [1, 2, 3]
+    assert f"{tmp_path}/copies/broker-1 is a copy of the same disk: no surviving log" in told
+    for folder, name in ((one, "old"), (tmp_path / "copies" / "broker-1", "new")):
+        (folder / "meta.properties").write_text(f"node.id=1\ndirectory.id={name}\n")
+    rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "copies")
+    assert rows == [], "a new disk of the same broker has them"
+
+
+def test_of_a_topic_with_several_partitions_one_is_named(tmp_path):
+    """Partition 0 alone was rescued, as if that were all."""
+    one = directory(tmp_path / "a", 1)
+    for number in (0, 3):
+        partition(one, [batch(0)], [(0, 0)], name=f"t-{number}")
+    done = hwmark("--from", tmp_path / "a", "--topic", "t")
+    assert (done.exit_code, "which partition of t? There are 0, 3: name it with --partition" in done.stderr) == (
+        2,
+        True,
+    )
+    assert "t-3: 1 records" in hwmark("--from", tmp_path / "a", "--topic", "t", "--partition", "3").stdout
+
+
+def test_what_a_log_has_beside_a_range_is_told(tmp_path):
+    """A loss of "at least" a range may reach further, and a log may have only a part of it."""
+    partition(directory(tmp_path / "a", 1), [batch(k) for k in range(2, 6)], [(0, 2)], base=2)
+    told = [
+        hwmark("--from", tmp_path / "a", "--topic", "t", "--offsets", one).stdout for one in ("3..4", "1..5", "2..5")
+    ]
+    assert 'its log has offsets 2..5, and a loss of "at least" a range may reach further' in told[0]
+    assert "its log has offsets 2..5\n" in told[1]
+    assert "its log has" not in told[2]
+
+
+def test_a_broker_beside_that_has_not_the_partition_is_no_surviving_log(tmp_path):
+    partition(directory(tmp_path / "a", 1), [batch(0)], [(0, 0)])
+    partition(directory(tmp_path / "b", 2), [batch(0)], [(0, 0)], name="u-0")
+    rows, told = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
+    assert in_survivor(rows) == [(0, None)]
+    assert "no log beside has this partition: all of its records are taken" in told
 
 
 def test_a_record_without_a_sequence_may_be_there_already(tmp_path):
@@ -246,17 +357,32 @@ def test_a_file_without_a_record_to_write_is_told_as_zero(tmp_path):
     assert (done.exit_code, done.stdout.splitlines()[1:]) == (0, ["  0 to write"])
 
 
-def test_produce_says_first_what_it_would_do_and_takes_no_original_or_internal_topic(data, tmp_path):
+def test_produce_says_first_what_it_would_do_and_takes_no_original_or_internal_topic(data, tmp_path, monkeypatch):
     out = tmp_path / "o.parquet"
     hwmark("--from", data / "broker-1", "--beside", data / "broker-2", "--topic", "orders", "--offsets", "100..299",
            "--out", out)  # fmt: skip
+    known = {(row["partition"], row["offset"], row["leader_epoch"], row["topic_id"]) for row in read(out)}
+    earlier = {one for one in known if one[1] < 150}
+    monkeypatch.setattr("generators.disks.write_back._present", lambda *asked: earlier)
     done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", "orders-rescued")
-    assert (done.exit_code, "180 to write" in done.stdout, "--write does it" in done.stdout) == (0, True, True)
+    assert (done.exit_code, "150 to write" in done.stdout, "--write does it" in done.stdout) == (0, True, True)
+    assert "30 left out: written by an earlier call" in done.stdout
+    assert "20 left out: already in the surviving log" in done.stdout
     for topic, why in (("orders", "the records are of orders itself"), ("__consumer_offsets", "internal")):
         done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", topic)
         assert (done.exit_code, why in done.stderr) == (2, True)
     (tmp_path / "other.jsonl").write_text('{"a": 1}\n')
     assert hwmark("produce", tmp_path / "other.jsonl", "--bootstrap", "localhost:1", "--topic", "x").exit_code == 2
+
+
+def test_a_cluster_that_does_not_answer_is_a_line(data, tmp_path, monkeypatch):
+    """A dry run looks at the topic, too: it said "180 to write" of a topic that was not there."""
+    monkeypatch.setattr("generators.disks.write_back.ANSWERS_WITHIN_MS", 500)
+    out = tmp_path / "o.parquet"
+    hwmark("--from", data / "broker-1", "--beside", data / "broker-2", "--topic", "orders", "--out", out)
+    done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", "orders-rescued")
+    assert done.exit_code == 1
+    assert done.stderr.startswith("hwmark: localhost:1, topic orders-rescued: ")
 
 
 def test_markers_of_control_batches_end_transactions(tmp_path):
@@ -403,7 +529,8 @@ def test_a_survivor_that_is_damaged_cannot_say_that_it_lacks_a_record(tmp_path):
 def test_sequences_that_wrap_inside_a_batch_of_the_survivor_are_there(tmp_path):
     last = (1 << 31) - 1
     partition(directory(tmp_path / "a", 1), [batch(0), batch(1, pid=7, pepoch=0, sequence=0)], [(0, 0)])
-    kept = batch(1, 3, epoch=1, pid=7, pepoch=0, sequence=last)
+    three = b"".join(record(k, b"k0") for k in range(3))
+    kept = batch(1, 3, epoch=1, pid=7, pepoch=0, sequence=last, payload=three)
     partition(directory(tmp_path / "b", 2), [batch(0), kept], [(0, 0), (1, 1)])
     rows, _ = rescued_rows(tmp_path / "a", beside=tmp_path / "b")
     assert [(row["offset"], row["in_survivor"]) for row in rows] == [(1, True)]
