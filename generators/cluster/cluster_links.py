@@ -1,4 +1,4 @@
-"""The links to all brokers of a cluster, and who describes it."""
+"""The links to all brokers of a cluster, and to the one that is asked for its metadata."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ClusterLinks:
     _errors: list[tuple[int, BaseException]] = field(default_factory=list)
 
     def bootstrap(self, servers: Sequence[tuple[str, int]]) -> Described:
-        """The cluster as the first server that answers knows it. Raises NotAnswering."""
+        """The metadata from the first server that answers. Raises NotAnswering."""
         reasons = []
         for host, port in servers:
             link = self.link_to(host, port)
@@ -50,11 +50,11 @@ class ClusterLinks:
         raise NotAnswering("no cluster can be asked: " + "; ".join(reasons))
 
     def link_to(self, host: str, port: int) -> BrokerLink:
-        """A link to a server whose broker id is not known."""
+        """A link to a server with an unknown broker id."""
         return BrokerLink(BrokerAddress(-1, host, port), self.security, self.timeout_s)
 
     def connect(self, brokers: Sequence[BrokerAddress], hosting: Iterable[int] = ()) -> None:
-        """Have a link to each of these brokers, and to those `hosting` replicas where they were last; to no other."""
+        """Keep links to these brokers, and to those `hosting` replicas at their last address; close all others."""
         wanted = {b: self.by_broker[b].address for b in hosting if b in self.by_broker}
         wanted |= {broker.broker_id: broker for broker in brokers}
         for broker, link in list(self.by_broker.items()):
@@ -67,9 +67,9 @@ class ClusterLinks:
                 self.by_broker[broker] = BrokerLink(address, self.security, self.timeout_s)
 
     def describe(self, until: float) -> tuple[int, Described, Instant] | None:
-        """The metadata, and who said it; None where nobody said it by `until` (monotonic seconds).
+        """The metadata and the broker that sent it; None if none did by `until` (monotonic seconds).
 
-        One broker is asked as long as it answers: another may be behind, and what it says look like a change back.
+        The same broker is asked as long as it answers: metadata from one that lags would look like a change back.
         """
         if self._describing is None and not self._ask_next():
             return None
@@ -89,11 +89,11 @@ class ClusterLinks:
 
     @property
     def describing(self) -> list[Future]:
-        """The question for metadata that is under way, if there is one."""
+        """The running metadata request, if there is one."""
         return [] if self._describing is None or self._describing.is_done else [self._describing]
 
     def take_errors(self) -> list[tuple[int, BaseException]]:
-        """Brokers that could not be asked for metadata, and why, each once."""
+        """The brokers whose metadata requests failed since the last call, with the errors."""
         taken, self._errors = self._errors, []
         return taken
 
@@ -105,7 +105,7 @@ class ClusterLinks:
         self._describer, self._describing = next(iter(later or idle), None), None
 
     def wait(self, works: Sequence[Future], until: float, stop: threading.Event | None = None) -> None:
-        """Wait until all have ended, it is `until`, or `stop` is set."""
+        """Wait until all works have ended, `until` has passed, or `stop` is set."""
         while any(not work.is_done for work in works):
             left = until - monotonic()
             if left <= 0 or (stop is not None and stop.is_set()):

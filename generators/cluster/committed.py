@@ -1,4 +1,4 @@
-"""How far consumer groups have committed, and where the logs end now: asked of a cluster after a loss."""
+"""Committed offsets of consumer groups and present log ends, requested from a cluster after a loss."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from generators.cluster.metadata.partitions import Partitions
 from generators.cluster.watcher import WatchOptions
 
 STANDS_S = 3.0
-"""A last stable offset below the HW is asked for again after so many seconds: does it move while the HW does?"""
+"""Seconds after which a last stable offset below the HW is requested again, to see whether it moves with the HW."""
 
 
 @dataclass(frozen=True)
 class Stable:
-    """The last stable offset and the HW of a partition, and both some seconds later where they differed."""
+    """The last stable offset and the HW of a partition; both again some seconds later if they differed."""
 
     lso: int
     hw: int
@@ -34,18 +34,18 @@ class Stable:
 
     @property
     def waits(self) -> bool:
-        """Whether consumers with read_committed wait below the HW, and are not seen to go on."""
+        """Whether consumers with read_committed wait below the HW and made no progress between the two answers."""
         return self.lso < self.hw and (self.later is None or self.later[0] == self.lso)
 
 
 @dataclass
 class Committed:
-    """The answers; what was not answered or refused is named."""
+    """The answers, and the names of what was refused or not answered."""
 
     stable: dict[Place, Stable] = field(default_factory=dict)
     log_ends: dict[Place, int] = field(default_factory=dict)
     awaited: dict[Place, tuple[int, ...]] = field(default_factory=dict)
-    """By partition without a leader the brokers that may lead it without loss; none if nobody told them."""
+    """The brokers that may lead without loss, by partition without a leader; empty if no broker told them."""
     topic_ids: dict[str, str | None] = field(default_factory=dict)
     groups: GroupsSeen = field(default_factory=GroupsSeen)
     all_groups_shown: bool = False
@@ -54,7 +54,7 @@ class Committed:
 
 
 def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callable[[float], None] = sleep) -> Committed:
-    """Ask once about these partitions. Raises NotAnswering where no broker answers."""
+    """Ask once about these partitions. Raises NotAnswering if no broker answers."""
     silence_library(options.debug)
     names = tuple(sorted({topic for topic, _ in places}))
     links = ClusterLinks(options.security, TopicFilter(names), options.timeout_s)
@@ -94,7 +94,7 @@ def ask_committed(options: WatchOptions, places: Sequence[Place], pause: Callabl
 
 
 def _awaited(seen: Partitions, asked: Collection[Place]) -> dict[Place, tuple[int, ...]]:
-    """By partition without a leader its ISR, which without eligible leader replicas keeps its last member."""
+    """The ISR by partition without a leader; without eligible leader replicas it keeps its last member."""
     rows = np.flatnonzero(seen.leader == -1).tolist()
     places = {row: (seen.topics.names[int(seen.topic[row])], int(seen.number[row])) for row in rows}
     first, isr = seen.isr.offsets, seen.isr.values
@@ -108,7 +108,7 @@ class _Asking:
     silent: dict[int, str]
 
     def every(self, work: Callable[..., Awaitable[Any]], *arguments: Any) -> dict[int, Any]:
-        """What each broker answers; one that does not is asked no more."""
+        """The answer of each broker; a broker that does not answer is not asked again."""
         wake = self.links.wake.set
         works = {
             broker: link.begin(work, *arguments, done=wake)

@@ -35,7 +35,7 @@ class Told:
 
 @dataclass
 class Controllers:
-    """Asks over a connection of its own: a broker that reaches no controller keeps the question."""
+    """The answers about the controllers, over a connection of their own: a broker that reaches none answers late."""
 
     security: Security
     _link: BrokerLink | None = None
@@ -47,7 +47,7 @@ class Controllers:
     """The last answers."""
     _told_at: float = 0.0
     _ever_registered: set[int] = field(default_factory=set)
-    """A broker that has just come may not be in the last answer."""
+    """The brokers in any answer so far: one that has just come may lack in the last."""
     _settled: tuple[Partitions, Adding, Partitions] | None = None
     """The last metadata given to `settle`, the replicas that were being added, and the result."""
 
@@ -76,7 +76,7 @@ class Controllers:
         return found
 
     def hasten(self) -> None:
-        """Have the next step ask."""
+        """Make the next `step` ask at once."""
         self._at = 0.0
 
     def settle(self, seen: Partitions) -> Partitions:
@@ -99,7 +99,7 @@ class Controllers:
 
     @property
     def asking(self) -> list[Future]:
-        """The question that is under way, if there is one."""
+        """The running request, if there is one."""
         return [] if self._work is None or self._work.is_done else [self._work]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What watching a cluster would cost, from two rounds of which nothing is written."""
+"""The cost of watching a cluster, measured in two rounds that write nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from generators.cluster.watcher import Watcher, WatchOptions
 BROKER_US = 4
 """Microseconds of a broker's CPU for a partition and request (measured: docs/watch.md)."""
 ANSWER_BYTES, TOPIC_BYTES = 27, 3
-"""Of a partition and of a topic, beside its name, in a ListOffsets answer of version 7."""
+"""Bytes of a partition, and of a topic without its name, in a ListOffsets answer of version 7."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """One round, and how many rows an hour of them gives."""
+    """The cost of one round, and the rows of an hour of rounds."""
 
     cluster: str
     interval_s: float
@@ -35,7 +35,7 @@ class Cost:
     silent: int
     requests: int
     asked: int
-    """Partitions in all requests: leaders twice."""
+    """The partitions in all requests; those that a broker leads count twice."""
     request_bytes: int
     answer_bytes: int
     seconds: float
@@ -43,7 +43,7 @@ class Cost:
     later_rows: int
 
     def lines(self) -> list[str]:
-        """For a person."""
+        """The lines to print."""
         hourly = 3600 / self.interval_s
         bytes_a_round = self.request_bytes + self.answer_bytes
         most = (self.replicas + self.brokers) * hourly
@@ -79,7 +79,7 @@ def cost(options: WatchOptions, *, note: Callable[[str], None]) -> Cost:
 
 
 def _round(watcher: Watcher) -> tuple[float, int]:
-    """One round, however long it takes; its seconds and its rows."""
+    """The seconds and rows of one round, however long it takes."""
     began = monotonic()
     watcher.round(began + 4 * watcher.options.timeout_s, threading.Event())
     return monotonic() - began, sum(len(table) for rows in watcher.rows.values() for table in rows)

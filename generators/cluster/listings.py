@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 ROUNDS_ALONE = 3
-"""A broker that has just come is listed by others a round later."""
+"""Rounds after which the others list a broker that has just come."""
 
 
 @dataclass
 class Listings:
-    """By broker that answered when it was last asked the brokers that it knew to be up."""
+    """The brokers that each broker lists as up, of those that answered last time."""
 
     by_broker: dict[int, tuple[int, ...]] = field(default_factory=dict)
     _alone: dict[int, int] = field(default_factory=dict)
-    """By broker in how many rounds on end it answered and most others did not list it."""
+    """Rounds in a row in which a broker answered and most others did not list it, by broker."""
 
     def hold(self, broker: int) -> bool:
-        """Whether a broker is up as most of the others say that answered; with nobody else, it is."""
+        """Whether at least half of the others that answered list a broker as up; True if no other answered."""
         others = [listed for other, listed in self.by_broker.items() if other != broker]
         return 2 * sum(broker in listed for listed in others) >= len(others)
 
@@ -27,7 +27,7 @@ class Listings:
         return self._alone[broker] < ROUNDS_ALONE
 
     def forget(self, broker: int) -> bool:
-        """Forget a broker that does not answer; whether it did when it was last asked."""
+        """Forget a broker that does not answer; returns whether it answered last time."""
         self._alone.pop(broker, None)
         return self.by_broker.pop(broker, None) is not None
 
@@ -36,5 +36,5 @@ class Listings:
         return len(set(map(frozenset, self.by_broker.values()))) > 1
 
     def fit(self) -> frozenset[int]:
-        """Brokers that answered and that most of the others list."""
+        """The brokers that answered and are listed by most of the others."""
         return frozenset(filter(self.hold, self.by_broker))

@@ -1,4 +1,4 @@
-"""The broker that is asked for the metadata of a cluster, and whether they are believed."""
+"""The broker that is asked for the metadata of a cluster, and whether its answer is believed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class MetadataSource:
     notes: Notes
     broker: int = -1
     asked_us: int = 0
-    """When it was asked last."""
+    """When that broker was asked last."""
     disputed: bool = False
     """Whether brokers list different brokers: then each provides the metadata for a round."""
     _until: float = 0.0
@@ -45,9 +45,9 @@ class MetadataSource:
     """Bootstrap servers that are being asked again."""
 
     def ask(self, until: float) -> tuple[int, Described, Instant] | None:
-        """Metadata that are believed, and who said them; None where nobody did by `until` (monotonic seconds).
+        """Believed metadata and the broker that sent it; None if none came by `until` (monotonic seconds).
 
-        Raises NotAnswering where the brokers are those of another cluster.
+        Raises NotAnswering if the brokers are those of another cluster.
         """
         if self._named:
             self._take_named()
@@ -77,10 +77,10 @@ class MetadataSource:
             self.links.pass_on()
 
     def _doubts(self, broker: int, partitions: Partitions) -> bool:
-        """Whether another broker is asked before this one is believed, as long as there are others.
+        """Whether another broker, if there is one, is asked before this one is believed.
 
-        Metadata have no partition epochs: an ISR that differs within a leader epoch may be newer or older. That of the
-        broker asked before is newer; that of another one is once a second broker says the same.
+        Metadata has no partition epochs: an ISR that differs within a leader epoch may be newer or older. From the
+        broker that was asked before it is newer; from another one it is believed once a second broker says the same.
         """
         known, doubted = self.observer.partitions, self._doubted
         if known is None or len(doubted) >= len(self.links.by_broker):
@@ -97,13 +97,13 @@ class MetadataSource:
         self.notes.say(f"metadata of broker {broker} is older than what is known: another broker is asked")
 
     def _ask_named(self) -> None:
-        """No broker answers where it was: ask those named at the start, all may have other addresses now."""
+        """Ask the bootstrap servers if no broker answers: all may have new addresses."""
         for host, port in self.bootstrap:
             link = self.links.link_to(host, port)
             self._named.append((link, link.begin(ask_metadata, self.links.topics, done=self.links.wake.set)))
 
     def _take_named(self) -> None:
-        """Take what the first of them says that answers; nobody waits for those that hang."""
+        """Take the metadata of the first bootstrap server that answers, without waiting for the others."""
         done = [work for _, work in self._named if work.is_done]
         found = next((work.value[0] for work in done if work.exception is None), None)
         if found is None and len(done) < len(self._named):
@@ -120,12 +120,12 @@ class MetadataSource:
         self.links.connect(found.partitions.brokers)
 
     def close(self) -> None:
-        """Give up those that are being asked."""
+        """Close the connections to bootstrap servers that are being asked."""
         for link, _ in self._named:
             link.close()
 
     def _require_same_cluster(self, partitions: Partitions) -> None:
-        """Raises NotAnswering where brokers are those of another cluster now, whose offsets say nothing of this one."""
+        """Raise NotAnswering if the brokers belong to another cluster now, whose offsets say nothing of this one."""
         known = self.observer.partitions
         if known is not None and known.cluster_id and partitions.cluster_id not in ("", known.cluster_id):
             raise NotAnswering(

@@ -1,4 +1,4 @@
-"""What a watcher says to the person who started it: each thing once, and when it is over."""
+"""A watcher's lines for the person who started it: each problem once, and again when it is over."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from generators.cluster.observing.settings import LAG, MIN_ISR
 
 @dataclass
 class Notes:
-    """Lines for a person; what was said is not said again before it has changed."""
+    """Lines for a person; a line comes again only after a change."""
 
     say: Callable[[str], None]
     answered: bool = False
-    """Whether some broker has ever answered a round."""
+    """Whether any broker has answered a round yet."""
     _silent: dict[int, str] = field(default_factory=dict)
     _said: set[str] = field(default_factory=set)
     _skipped: int = 0
@@ -63,7 +63,7 @@ class Notes:
         raise NotAnswering(f"the cluster names brokers that do not answer from here (advertised.listeners?): {reasons}")
 
     def skipped(self, ticks: int, interval_s: float) -> None:
-        """Rounds took so long that ticks passed; said when it begins, and at each doubling."""
+        """Note ticks that passed during a round, at the first one and whenever their number has doubled."""
         if not ticks:
             return
         before, self._skipped = self._skipped, self._skipped + ticks
@@ -74,7 +74,7 @@ class Notes:
             )
 
     def topics(self, refused: Mapping[str, int]) -> None:
-        """Topics that were asked for by name and cannot be described."""
+        """Note the topics that were given by name and cannot be described."""
         for name, code in refused.items():
             if code in NOT_PERMITTED:
                 self.once(f"topic {name} may not be described: allow DESCRIBE on it; the others are watched")
@@ -82,7 +82,7 @@ class Notes:
                 self.once(f"topic {name} is not there: {error_name(code)}")
 
     def offsets(self, answer: Answer) -> None:
-        """Partitions whose offsets were refused."""
+        """Note the partitions whose offsets were refused."""
         refused = np.isin(answer.error, NOT_PERMITTED)
         if not refused.any():
             return
@@ -93,7 +93,7 @@ class Notes:
             self.once(f"offsets of topic {name} are refused: allow DESCRIBE on it; the others are watched")
 
     def settings(self, settings: Settings) -> None:
-        """Settings that may not be read."""
+        """Note the settings that may not be read."""
         counts = Counter("topics" if name.startswith("topic ") else "cluster" for name in settings.refused)
         if counts["cluster"]:
             self.once(f"{LAG} may not be read: allow DESCRIBE_CONFIGS on the cluster; [rules] lag_max_ms holds instead")

@@ -1,4 +1,4 @@
-"""How a cluster stands at one moment, asked of every broker: for who wants to stop some of them."""
+"""The state of a cluster, asked of every broker before some of them are stopped."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from generators.cluster.observing.answers import NO_ANSWER, UNKNOWN, Terms
 from generators.cluster.watcher import WatchOptions
 
 CATCHES_UP_WITHIN_S = 3.0
-"""How long a replica is given to reach where its leader was at first: one that fetches is there in milliseconds."""
+"""How long a replica may take to reach its leader's first LEO: a fetching one takes milliseconds."""
 PAUSE_S = 0.2
 
 Choose = Callable[[Mapping[int, str | None]], frozenset[int]]
-"""From the racks of all brokers those that are to be stopped."""
+"""A function from the racks of all brokers to the brokers that are to be stopped."""
 
 
 @dataclass
 class Standing:
-    """The metadata, and what the brokers answered for the replicas in it; `slots` as in Replicas."""
+    """The metadata, and the brokers' answers for its replicas; `slots` as in Replicas."""
 
     described: Described
     stopped: frozenset[int]
@@ -40,17 +40,17 @@ class Standing:
     leader_leo: I64
     """The leader's LEO in the first round, by row of the metadata; UNKNOWN if the leader did not tell it."""
     reached: Mask
-    """By slot: whether the replica has been seen at that LEO or above."""
+    """Whether a replica was seen at that LEO or above, by slot."""
     answered: Mask
-    """By slot: whether the replica said its LEO in the last round."""
+    """Whether a replica answered its LEO in the last round, by slot."""
     disputed: Mask
-    """By row: whether another broker's metadata differs."""
+    """Whether another broker's metadata differs, by row."""
     settings: Settings = field(default_factory=Settings)
     eligible: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
     quorum: QuorumSeen = field(default_factory=QuorumSeen)
     hosted: dict[int, Hosted] = field(default_factory=dict)
     silent: dict[int, str] = field(default_factory=dict)
-    """Brokers that did not answer something, and why."""
+    """The brokers that left a request unanswered, with the reason."""
 
 
 def ask_standing(options: WatchOptions, choose: Choose) -> Standing:
@@ -90,7 +90,7 @@ class _Asking:
     standing: Standing
 
     def all(self) -> Standing:
-        """Everything, in an order in which what is asked later is no older than what it is compared with."""
+        """Ask for everything, in an order in which no answer is older than the one it is compared with."""
         self._leaders_first()
         self._cluster()
         until = monotonic() + CATCHES_UP_WITHIN_S
@@ -101,7 +101,7 @@ class _Asking:
         return self.standing
 
     def _leaders_first(self) -> None:
-        """Where every leader's log ends, in the epoch that the metadata has."""
+        """Take every leader's LEO in the epoch of the metadata."""
         for outcome in self._round():
             if (answer := outcome.answer) is not None:
                 rows = self.standing.replicas.partition[answer.slots]
@@ -109,7 +109,7 @@ class _Asking:
                 self.standing.leader_leo[rows[led]] = answer.leo[led]
 
     def _followers(self) -> None:
-        """Which replicas are where their leader was, or above."""
+        """Mark the replicas that are at their leader's first LEO or above."""
         standing = self.standing
         standing.answered[:] = False
         for outcome in self._round():
@@ -120,13 +120,13 @@ class _Asking:
                 standing.reached[answer.slots] |= said & (target != UNKNOWN) & (answer.leo >= target)
 
     def _awaited(self) -> bool:
-        """Whether some replica answers, and has not yet reached where its leader was."""
+        """Whether some replica answers and has not yet reached its leader's first LEO."""
         standing = self.standing
         known = standing.leader_leo[standing.replicas.partition] != UNKNOWN
         return bool((known & standing.answered & ~standing.reached).any())
 
     def _round(self) -> list[Outcome]:
-        """Every broker that answers, asked for the LEO of all it hosts."""
+        """Ask every broker for the LEO of all its replicas."""
         partitions, replicas = self.standing.described.partitions, self.standing.replicas
         nothing, works = Terms(np.empty(0, np.int64), np.empty(0, np.int64)), {}
         for broker, link in self._idle():
@@ -140,7 +140,7 @@ class _Asking:
         return list(found.values())
 
     def _cluster(self) -> None:
-        """What is asked of one broker, or of those that are to be stopped."""
+        """Ask one broker about the cluster, and those that are to be stopped about themselves."""
         standing = self.standing
         stopping = [(b, link) for b, link in self._idle() if b in standing.stopped]
         standing.hosted = self._done({b: self._begin(link, ask_hosted) for b, link in stopping})
@@ -157,18 +157,18 @@ class _Asking:
             standing.eligible = self._one(link, ask_eligible, emptied) or {}
 
     def _one(self, link: BrokerLink, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
-        """What one broker answers; None where it does not."""
+        """One broker's answer; None if there is none."""
         broker = link.address.broker_id
         return self._done({broker: self._begin(link, work, *arguments)}).get(broker)
 
     def _topics(self) -> list[str]:
-        """Topics that the brokers to be stopped host."""
+        """The topics that the brokers to be stopped host."""
         partitions, replicas = self.standing.described.partitions, self.standing.replicas
         hosted = partitions.topic[replicas.partition[np.isin(replicas.broker, list(self.standing.stopped))]]
         return [partitions.topics.names[topic] for topic in np.unique(hosted).tolist()]
 
     def _emptied(self) -> list[str]:
-        """Topics of partitions whose ISR has nobody but the brokers to be stopped."""
+        """The topics of partitions whose whole ISR is to be stopped."""
         partitions, stopped = self.standing.described.partitions, list(self.standing.stopped)
         rows = np.repeat(np.arange(len(partitions)), partitions.isr.sizes)
         stays = ~np.isin(partitions.isr.values, stopped)
@@ -183,7 +183,7 @@ class _Asking:
         return link.begin(work, *arguments, done=self.links.wake.set)
 
     def _done(self, works: Mapping[int, Future]) -> dict[int, Any]:
-        """What came of each; a broker that does not answer in time, or answers with an error, is asked no more."""
+        """The result of each work; a broker that fails or answers too late is not asked again."""
         self.links.wait(list(works.values()), monotonic() + 2 * self.options.timeout_s)
         found = {}
         for broker, work in works.items():

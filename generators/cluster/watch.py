@@ -43,7 +43,7 @@ class Schedule:
 
     @property
     def next_at(self) -> float:
-        """When the next tick is, on the monotonic clock."""
+        """The time of the next tick on the monotonic clock."""
         return self._begin + (self._tick + 1) * self.interval_s
 
     def ticks(self) -> Iterator[int]:
@@ -58,13 +58,13 @@ class Schedule:
 
 
 WRITTEN_WITHIN_S = 20.0
-"""What the lake is given when the watcher is to stop."""
+"""How long a write to the lake may take when the watcher is to stop."""
 LAKE_AWAY = "there was no more room in memory while the lake was away"
 
 
 @dataclass
 class WatchSummary:
-    """What a watcher did."""
+    """The result of a watcher's run."""
 
     cluster: str
     rounds: int = 0
@@ -74,7 +74,7 @@ class WatchSummary:
     unwritten_bytes: int = 0
 
     def line(self) -> str:
-        """In one line."""
+        """The result in one line."""
         short = f", {self.incomplete} of them incomplete" if self.incomplete else ""
         skipped = f", {self.skipped} skipped" if self.skipped else ""
         return f"{self.cluster}: {self.rounds:,} rounds{short}{skipped}, {self.rows:,} rows"
@@ -91,7 +91,7 @@ def watch(
 ) -> WatchSummary:
     """Watch a cluster until `stop` is set; `note` is called with lines for a person, `status` after each round.
 
-    Raises NotAnswering where no broker can be asked at the start, RoleHeld where another process watches the cluster
+    Raises NotAnswering if no broker answers at the start, RoleHeld if another process watches the cluster
     into this lake.
     """
     silence_library(options.debug)
@@ -151,7 +151,7 @@ def _rounds(
 
 
 def _put(watcher: Watcher, writer: BronzeWriter, began_us: int, counts: list[int]) -> None:
-    """Hand over the rows that have come, and add how many to `counts`."""
+    """Hand the new rows to the writer, and add their number to `counts`."""
     tables = [table for rows in watcher.rows.values() for table in rows]
     counts.append(sum(len(table) for table in tables))
     if not writer.put(tables):

@@ -1,4 +1,4 @@
-"""A live cluster to bronze: every broker asked for every partition it hosts, at each tick."""
+"""From a live cluster to bronze: at each tick every broker is asked for every partition that it hosts."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from schemas.event_types import ANSWERS, NO_ANSWER, NOT_LISTED, UNREGISTERED
 
 SETTINGS_EVERY_S = 300.0
 METADATA_WAITED_S = 2.0
-"""How long a round waits for the metadata before it asks by the metadata of the round before."""
+"""How long a round waits for new metadata before it goes on with that of the round before."""
 REASSIGNED_S = 1.0
-"""The wait of a round with new replicas for the list of reassignments: without it they would count as missing."""
+"""How long a round with new replicas waits for the list of reassignments: without it they would count as missing."""
 TOGETHER_S = 0.3
-"""What others are given to answer with those that have."""
+"""How long slower answers are awaited, to be written with those that have come."""
 STILL_ROUNDS = 3
-"""Intervals without a round, each of which would begin one, after which the watcher itself stood still."""
+"""The number of intervals without a round after which the watcher itself is taken to have stood still."""
 STILL_S = 5.0
-"""A busy host delays rounds of short intervals for less."""
+"""The same in seconds: on a busy host rounds of short intervals are late by less."""
 ENDS_WITHIN_S = 3.0
-"""What a round in flight is given when the watcher is to stop."""
+"""How long a running round may take when the watcher is to stop."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class WatchOptions:
 
     bootstrap: tuple[tuple[str, int], ...]
     cluster: str = ""
-    """Empty: the cluster's own id."""
+    """The cluster's name; if empty, its own id."""
     watcher: str = "main"
     interval_s: float = 5.0
     timeout_s: float = 10.0
@@ -62,7 +62,7 @@ class WatchOptions:
 
 @dataclass
 class _Asked:
-    """A broker's round that goes on."""
+    """A broker's running round."""
 
     since_us: int
     link: BrokerLink
@@ -71,27 +71,27 @@ class _Asked:
 
 @dataclass
 class Watcher:
-    """One cluster being watched: who is asked, what was seen, and what is to be said."""
+    """The watcher of one cluster: its links, what they have shown, and the rows that nobody has taken yet."""
 
     options: WatchOptions
     links: ClusterLinks
     observer: Observer
     notes: Notes
     controllers: Controllers | None = None
-    """None: they are not asked for."""
+    """None if the controllers are not asked about."""
     settings: SettingsSeen = field(default_factory=SettingsSeen)
     plans: dict[int, Plan] = field(default_factory=dict)
     _asked: dict[int, _Asked] = field(default_factory=dict)
     _settings_at: dict[int, float] = field(default_factory=dict)
     said: bool = False
-    """Whether it was said what is watched."""
+    """Whether the line about the watched partitions was printed."""
     rows: dict[int, list[pa.Table]] = field(default_factory=dict)
-    """Rows of the round that nobody has taken, by broker."""
+    """The round's rows that were not taken yet, by broker."""
     _listings: Listings = field(default_factory=Listings)
     _began_us: int = 0
-    """When the last round began, on the wall clock; 0: none did."""
+    """When the last round began, on the wall clock; 0 before the first."""
     _again: set[int] = field(default_factory=set)
-    """Brokers to be asked as soon as may be: they missed an answer for the first time, or tell the metadata first."""
+    """The brokers to ask again within this round: they missed their first answer, or were asked for metadata first."""
 
     def __post_init__(self) -> None:
         self.metadata = MetadataSource(self.options.bootstrap, self.links, self.observer, self.notes)
@@ -99,8 +99,8 @@ class Watcher:
     def round(self, until: float, stop: threading.Event, part: Callable[[], None] = lambda: None) -> bool:
         """Ask every broker that is idle, and take what has come by `until` (monotonic seconds) as rows.
 
-        `part` is called where some have answered and others take longer: what has come waits for nobody. Whether every
-        broker answered in full.
+        `part` is called whenever some brokers have answered and others take longer, so that no rows wait for a slow
+        broker. Returns whether every broker answered in full.
         """
         self.rows, complete = {}, True
         self._tell_pause(time_ns() // 1000)
@@ -126,7 +126,7 @@ class Watcher:
         return complete and out is None and not self._asked
 
     def _tell_pause(self, now_us: int) -> None:
-        """After a pause of the watcher between two rounds each source has a hole: nobody was asked for so long."""
+        """Tell a gap of every source if the watcher itself stood still between two rounds."""
         before_us, self._began_us = self._began_us, now_us
         if before_us and now_us - before_us > max(STILL_ROUNDS * self.options.interval_s, STILL_S) * 1e6:
             self._listings.by_broker.clear()
@@ -134,7 +134,7 @@ class Watcher:
             self.observer.note_pause_of_all(before_us)
 
     def _forget_if_paused(self, until: float) -> None:
-        """After a pause of the watcher itself silence shows nothing, nor whom brokers listed before it."""
+        """Drop listings and unanswered rounds from before a pause of the watcher: silence during it shows nothing."""
         if monotonic() <= until + 2 * self.options.interval_s:
             return
         self._listings.by_broker.clear()
@@ -146,7 +146,7 @@ class Watcher:
                 self.observer.note_pause(broker, asked.since_us)
 
     def _describe(self, until: float) -> int | None:
-        """Learn from the metadata; the broker that was to tell it and does not answer."""
+        """Learn from the metadata; returns the broker that was asked for it and failed."""
         out, found = None, self.metadata.ask(until)
         for broker, error in self.links.take_errors():
             self._missed(broker, self.metadata.asked_us, error)
@@ -188,7 +188,7 @@ class Watcher:
                 self.rows.setdefault(address.broker_id, []).extend(rows)
 
     def _without_adding(self, seen: Partitions) -> Partitions:
-        """The metadata with the replicas that are being added, which do not count until they are in the ISR."""
+        """The metadata without replicas that are being added: they do not count until they are in the ISR."""
         if self.controllers is None:
             return seen
         if self.observer.partitions is None or not seen.same_places(self.observer.partitions):
@@ -223,7 +223,7 @@ class Watcher:
                 self._asked[broker] = _Asked(now_us, link, work)
 
     def _settings_due(self, broker: int) -> Sequence[str] | None:
-        """Topics whose settings a broker is asked for with its own; None: not now."""
+        """The topics whose settings a broker is asked for beside its own; None if it is not time yet."""
         if monotonic() < self._settings_at.get(broker, 0.0):
             return None
         self._settings_at[broker] = monotonic() + SETTINGS_EVERY_S
@@ -231,7 +231,7 @@ class Watcher:
         return self.observer.partitions.topics.names if broker == self.metadata.broker else ()
 
     def _collect(self) -> bool:
-        """Take what has come; whether all of that was whole."""
+        """Take the finished rounds; returns whether all of them were complete."""
         complete = True
         for broker, asked in list(self._asked.items()):
             outcome = _outcome(asked, gone=self.links.by_broker.get(broker) is not asked.link)
@@ -242,7 +242,7 @@ class Watcher:
         return complete
 
     def _take(self, broker: int, asked: _Asked, outcome: Outcome) -> bool:
-        """The rows for a broker's answer; whether it was whole."""
+        """Add the rows for a broker's answer; returns whether it was complete."""
         rows, source = self.rows.setdefault(broker, []), self.observer.source(broker)
         rows.extend(self.settings.fact(source, "kafka", outcome.kafka, asked.since_us))
         if outcome.settings is not None:
@@ -268,11 +268,11 @@ class Watcher:
         return True
 
     def _missed(self, broker: int, since_us: int, error: BaseException, *, answers: bool = False) -> None:
-        """A round that a broker did not answer in full; `answers`: though it is there."""
+        """Note a round that a broker did not answer in full; `answers` if it answers other requests."""
         reason = why(error, self.options.security)
         if not answers:
             if self._listings.forget(broker):
-                if self.controllers is not None:  # without a majority of them metadata goes on to list who is down
+                if self.controllers is not None:  # without their majority, metadata keeps listing brokers that are down
                     self.controllers.hasten()
                 if kind(error) in (TIMED_OUT, CLOSED):
                     self._again.add(broker)
@@ -285,7 +285,7 @@ class Watcher:
         self.notes.silent(broker, reason)
 
     def _with_registration(self, detail: str, broker: int, *, listed: bool) -> str:
-        """The detail of a broker's row, and behind it why it is not listed, as far as the controllers say so."""
+        """The detail of a broker's row; if it is not listed, with the reason that the controllers give."""
         if listed:
             return detail
         known = "" if self.controllers is None else self.controllers.registration(broker)
@@ -297,7 +297,7 @@ def _now() -> Instant:
 
 
 def _outcome(asked: _Asked, *, gone: bool) -> Outcome | None:
-    """What came of a broker's round; None where it goes on."""
+    """The outcome of a broker's round; None while it runs."""
     if asked.work.is_done:
         error = asked.work.exception
         return Outcome(error=error) if error is not None else asked.work.value

@@ -1,4 +1,4 @@
-"""Rows of a watcher to bronze, on a thread of their own: a lake that is slow or away does not hold up the asking."""
+"""From a watcher's rows to bronze, on a thread of their own: a slow or absent lake delays no round."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RETRY_S, LONGEST_RETRY_S = 1.0, 30.0
 
 
 class BronzeWriter:
-    """Numbers the rows of one watcher and commits all waiting rows at once.
+    """The thread that numbers a watcher's rows and commits all that wait at once.
 
     Each run of a watcher is a new `source_epoch` of its sources, as nobody saw what happened between two runs. The
     lake's transaction log has the numbers of the run and of its last commit; the latter shows whether a commit whose
@@ -45,7 +45,7 @@ class BronzeWriter:
         self._thread.start()
 
     def put(self, rows: Sequence[pa.Table]) -> bool:
-        """Take the rows of a round, each source's in its order; False, and nothing is taken, where there is no room."""
+        """Take the rows of a round, in each source's order; returns False, and takes none, if there is no room."""
         size = sum(table.nbytes for table in rows)
         with self._lock:
             if self._bytes and self._bytes + size > self._buffer_bytes:
@@ -56,7 +56,7 @@ class BronzeWriter:
         return True
 
     def close(self, within_s: float) -> int:
-        """Write what waits, for so long at most; returns how many bytes of rows could not be written."""
+        """Write the waiting rows within a time limit; returns the bytes of rows that were not written."""
         self._give_up_at = monotonic() + within_s
         self._closed.set()
         self._wake.set()

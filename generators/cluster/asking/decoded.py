@@ -1,4 +1,4 @@
-"""Columns of the answers of brokers, as kafka-python decodes them."""
+"""Brokers' answers, decoded by kafka-python, as columns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ WILD = "*?["
 
 @dataclass(frozen=True)
 class TopicFilter:
-    """Which topics are watched: names and patterns as a shell has them; without any, all but the internal ones."""
+    """The watched topics: names and shell patterns; if there are none, all topics but the internal ones."""
 
     patterns: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     internal: bool = False
 
     def wants(self, name: str, is_internal: bool) -> bool:
-        """Whether a topic is watched. One that is named, internal or not, is."""
+        """Whether a topic is watched; a topic given by name is, even an internal one."""
         if any(fnmatchcase(name, pattern) for pattern in self.exclude):
             return False
         if name in self.patterns:
@@ -40,7 +40,7 @@ class TopicFilter:
 
     @property
     def names(self) -> list[str] | None:
-        """The topics to ask for by name; None: all, to choose from."""
+        """The topics to request by name; None requests all topics, of which some are chosen."""
         if not self.patterns or any(set(WILD) & set(pattern) for pattern in self.patterns):
             return None
         return list(self.patterns)
@@ -88,7 +88,7 @@ _NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 def _wrong_fields(response: Any) -> Iterator[str]:
-    """The fields of a Metadata answer with values that no broker of Kafka has."""
+    """The fields of a Metadata answer with values that no Kafka broker sends."""
     brokers, topics = response.brokers, response.topics
     if brokers is None or topics is None:
         yield f"{'brokers' if brokers is None else 'topics'} is null"
@@ -132,14 +132,14 @@ def _in_order(partitions: Sequence[Any]) -> list[Any]:
 
 
 def topic_id(value: UUID | None) -> str | None:
-    """Kafka's 22 characters for a topic id; None where the broker knows none."""
+    """Kafka's 22 characters for a topic id; None if the broker knows none."""
     from base64 import urlsafe_b64encode
 
     return None if value is None or value == _NO_ID else urlsafe_b64encode(value.bytes).rstrip(b"=").decode()
 
 
 def offsets(response: Any, partitions: Partitions) -> tuple[I64, I64, I32, I32]:
-    """Rows, offsets, error codes and leader epochs of a ListOffsets answer; what was not asked for is left out."""
+    """Rows, offsets, error codes and leader epochs of a ListOffsets answer, of requested partitions only."""
     every = [p for topic in response.topics for p in topic.partitions]
     count = len(every)
     rows = _rows(partitions, [(t.name, len(t.partitions)) for t in response.topics], [p.partition_index for p in every])
@@ -162,7 +162,7 @@ def ends(response: Any, partitions: Partitions) -> tuple[I64, I64, I64]:
 
 
 def _rows(partitions: Partitions, topics: Sequence[tuple[str, int]], numbers: Sequence[int]) -> I64:
-    """Rows of partitions that an answer has, topic by topic; -1 where there is no such one."""
+    """The row of each partition in an answer, topic by topic; -1 for an unknown partition."""
     places, first = partitions.topic_numbers, partitions.topics.first
     which = np.repeat([places.get(name, -1) for name, _ in topics], [count for _, count in topics]).astype(np.int64)
     number = np.array(numbers, np.int64)
@@ -173,7 +173,7 @@ def _rows(partitions: Partitions, topics: Sequence[tuple[str, int]], numbers: Se
 
 
 def settings(response: Any) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
-    """Whole numbers by resource and key of a DescribeConfigs answer, and the error codes of what was refused."""
+    """Whole numbers by resource and key in a DescribeConfigs answer, and the error code of each refused resource."""
     found: dict[str, dict[str, int]] = {}
     refused: dict[str, int] = {}
     for result in response.results:

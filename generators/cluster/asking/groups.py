@@ -1,4 +1,4 @@
-"""What is asked of brokers about consumer groups: which there are, and how far each has committed."""
+"""Questions about consumer groups: their names, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ Place = tuple[str, int]
 
 @dataclass
 class GroupsSeen:
-    """Committed offsets by group and partition, and by group or topic the error codes of what was refused."""
+    """Committed offsets by group and partition, and the error code of each refused group or topic."""
 
     committed: dict[str, dict[Place, int]] = field(default_factory=dict)
     refused: dict[str, int] = field(default_factory=dict)
     refused_topics: dict[str, int] = field(default_factory=dict)
     error: int = 0
-    """Of the list of groups itself."""
+    """The error code of the list of groups itself."""
 
 
 async def ask_all_groups_shown(link: BrokerLink) -> bool:
@@ -62,7 +62,7 @@ async def ask_groups(link: BrokerLink, places: Sequence[Place]) -> GroupsSeen:
 
 
 def together(every: Mapping[int, GroupsSeen]) -> GroupsSeen:
-    """What all brokers answered."""
+    """The answers of all brokers as one."""
     whole = GroupsSeen()
     for seen in every.values():
         whole.committed |= seen.committed

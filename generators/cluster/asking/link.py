@@ -1,4 +1,4 @@
-"""One broker's connection, on a thread of its own: what hangs there holds up nobody else.
+"""One broker's connection, on a thread of its own: a broker that hangs holds up no other.
 
 The thread, the sockets, TLS and SASL are kafka-python's. A name that takes long to resolve blocks its thread, so
 brokers do not share one.
@@ -27,7 +27,7 @@ LARGEST_ANSWER = 256 << 20
 """Bytes: metadata of a million partitions and more."""
 BACKOFF_MS, LONGEST_BACKOFF_MS = 200, 5_000
 PROBE_S = 3.0
-"""How long a broker may take for an answer that says no more than that it is there."""
+"""How long a broker may take to show that it answers at all."""
 REFUSED_FOR_S = 30.0
 """The pause after a broker refused the login: it logs a line for each attempt."""
 _PAUSE_S = 0.02
@@ -51,7 +51,7 @@ class BrokerLink:
         self._last_error: Exception | None = None
         self._work: Future | None = None
         self.described: tuple[Any, Any] | None = None
-        """The last answer about the cluster's metadata, in bytes, and what it says."""
+        """The last metadata answer in bytes, and decoded."""
         self._is_open = False
 
     def begin(self, work: Callable[..., Awaitable[Any]], *arguments: Any, done: Callable[[], None]) -> Future:
@@ -69,7 +69,7 @@ class BrokerLink:
 
     @property
     def busy(self) -> bool:
-        """Whether the last work goes on."""
+        """Whether the last work is still running."""
         return self._work is not None and not self._work.is_done
 
     async def ask(self, request: Any) -> Any:
@@ -117,7 +117,7 @@ class BrokerLink:
         await self._net.sleep(seconds)
 
     def close(self) -> None:
-        """Give up what is under way, and end the thread; does not wait for a name that is being resolved."""
+        """Cancel running work and end the thread, without waiting for a name that is being resolved."""
         if not self._is_open:
             return
         self._net.call_soon_threadsafe(self._manager.close)
@@ -153,7 +153,7 @@ class BrokerLink:
         return connection
 
     def _renew(self) -> None:
-        """The next question goes over a new connection, at once."""
+        """Send the next request over a new connection, without a pause."""
         self._manager.close()
         self._manager, self._last_error = self._new_manager(), None
 

@@ -1,4 +1,4 @@
-"""What one broker is asked every round: requests of some thousand partitions, kept while nothing moves."""
+"""The requests to one broker each round, some thousand partitions each; kept while no partition moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PARTITIONS_OF_A_REQUEST = 2_000
 
 @dataclass(frozen=True, eq=False)
 class Chunk:
-    """Replicas that are asked for together: first the HW of those that the broker leads, then the LEO of all."""
+    """Replicas that share a request: first for the HW of those that the broker leads, then for the LEO of all."""
 
     slots: slice
     rows: I64

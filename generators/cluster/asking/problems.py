@@ -1,4 +1,4 @@
-"""Why a broker does not answer, in one line that says what to look at."""
+"""The reason why a broker does not answer, in one line that says where to look."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED, TIMED_OUT, CLOSED = "refused", "timed out", "closed"
 
 
 def kind(error: BaseException) -> str:
-    """What went wrong in a word or two: the detail of a `no_answer` row."""
+    """The error in a word or two: the detail of a `no_answer` row."""
     text = " ".join(str(error).split())
     if isinstance(error, kafka.SaslAuthenticationFailedError | kafka.AuthorizationError | NoToken):
         return "not authenticated"

@@ -1,4 +1,4 @@
-"""The question which replicas a reassignment is adding."""
+"""The request for the replicas that reassignments are adding."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
 from generators.cluster.asking.link import PROBE_S, BrokerLink
 
 Adding = Mapping[tuple[str, int], frozenset[int]]
-"""By topic and partition the replicas that are being added; partitions that are not being reassigned are left out."""
+"""The replicas that are being added, by topic and partition; only of partitions that are being reassigned."""
 
 
 async def ask_adding(link: BrokerLink) -> Adding:

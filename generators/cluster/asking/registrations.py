@@ -1,4 +1,4 @@
-"""The question which brokers are registered with the controllers, and whom they have fenced."""
+"""The request for the brokers that are registered with the controllers, and for those that are fenced."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kafka.protocol.admin.cluster import DescribeClusterRequest
 from generators.cluster.asking.link import BrokerLink
 
 SAYS_FENCED = 2
-"""The version of DescribeCluster from which on brokers tell who is fenced (KIP-1073, Kafka 4.0)."""
+"""The first version of DescribeCluster that lists fenced brokers (KIP-1073, Kafka 4.0)."""
 
 Registered = Mapping[int, bool]
-"""By broker that is registered whether it is fenced."""
+"""Whether each registered broker is fenced, by broker."""
 
 
 async def ask_registered(link: BrokerLink) -> Registered | None:

@@ -1,4 +1,4 @@
-"""The requests that a watcher sends, each encoded once and sent again every round."""
+"""The requests of a watcher, encoded once and sent every round."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from generators.cluster.metadata.lists import I64
 from generators.cluster.metadata.partitions import Partitions
 
 OF_WHOEVER_IS_ASKED, OF_THE_LEADER = -2, -1
-"""Replica ids: the LEO of the broker that is asked, whether it leads or follows; the HW, of the leader alone."""
+"""Replica ids in ListOffsets: the first returns the LEO of any replica, the second the HW, from the leader only."""
 LATEST = -1
 LIST_OFFSETS, METADATA, END_OF_EPOCH, DESCRIBE_CONFIGS = 7, 12, 4, 4
-"""Versions: what all brokers from 3.0 on know, and the least that says what is needed."""
+"""Request versions: known to all brokers from 3.0 on, and the lowest that returns the needed fields."""
 TOPIC, BROKER = 2, 4
 """Kinds of resources that have settings."""
 
@@ -54,22 +54,22 @@ class Encoded:
 
 
 class AnswerBytes:
-    """An answer that is not decoded yet: most rounds' metadata is what it was in the round before."""
+    """An answer that is not decoded yet: metadata is seldom different from the round before."""
 
     def __init__(self, body: bytes, response_type: Any) -> None:
         self._body, self._response_type = body, response_type
 
     @property
     def throttle_time_ms(self) -> int:
-        """How long kafka-python is to send nothing more; the first field of every answer that is asked for so."""
+        """How long kafka-python must pause; the first field of every answer that is read as bytes."""
         return int.from_bytes(self._body[:4])
 
     def says_the_same(self, other: AnswerBytes) -> bool:
-        """Whether both are equal, byte by byte, but for the throttling."""
+        """Whether both answers are equal, byte by byte, except for the throttle time."""
         return self._body[4:] == other._body[4:]
 
     def decoded(self) -> Any:
-        """The answer as kafka-python has it."""
+        """The answer as kafka-python decodes it."""
         return self._response_type.decode(self._body)
 
 
@@ -106,9 +106,9 @@ class _BytesResponse:
 
 
 def offsets(partitions: Partitions, rows: I64, replica_id: int, *, stable: bool = False) -> Encoded:
-    """ListOffsets of these rows: the HW from the leader, in the epoch that is known, or the LEO from anybody.
+    """ListOffsets for these rows: the HW from the leader in the known epoch, or the LEO from any replica.
 
-    `stable`: from the leader what consumers with read_committed read up to, the last stable offset.
+    `stable`: the last stable offset from the leader, up to which consumers with read_committed read.
     """
     topic_type = ListOffsetsRequest.ListOffsetsTopic
     partition_type = topic_type.ListOffsetsPartition
@@ -132,7 +132,7 @@ def offsets(partitions: Partitions, rows: I64, replica_id: int, *, stable: bool 
 
 
 def ends_of_epochs(partitions: Partitions, rows: I64, asked: I64) -> Encoded:
-    """OffsetForLeaderEpoch of these rows: where the leader's log leaves the epochs `asked`."""
+    """OffsetForLeaderEpoch for these rows: the end of each requested epoch in the leader's log."""
     topic_type = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     partition_type = topic_type.OffsetForLeaderPartition
     epochs = partitions.leader_epoch[rows]
@@ -153,7 +153,7 @@ def ends_of_epochs(partitions: Partitions, rows: I64, asked: I64) -> Encoded:
 
 
 def by_topic(partitions: Partitions, rows: I64) -> list[tuple[str, list[int], slice]]:
-    """Topic names with the numbers of their partitions among ascending `rows`, and where these are."""
+    """Topic names, each with its partition numbers among the ascending `rows` and their positions there."""
     topic, number = partitions.topic[rows], partitions.number[rows]
     bounds = [0, *(np.flatnonzero(np.diff(topic)) + 1).tolist(), len(rows)] if len(rows) else [0]
     return [
@@ -163,14 +163,14 @@ def by_topic(partitions: Partitions, rows: I64) -> list[tuple[str, list[int], sl
 
 
 def metadata(topics: list[str] | None, version: int) -> AnsweredInBytes:
-    """Metadata of these topics, or of all that may be described."""
+    """A Metadata request for these topics, or for all that may be described."""
     topic_type = MetadataRequest.MetadataRequestTopic
     named = None if topics is None else [topic_type(name=name) for name in topics]
     return AnsweredInBytes(MetadataRequest(topics=named, allow_auto_topic_creation=False), version)
 
 
 def settings(kind: int, names: list[str], keys: list[str]) -> Any:
-    """DescribeConfigs of these brokers or topics."""
+    """A DescribeConfigs request for these brokers or topics."""
     resource = DescribeConfigsRequest.DescribeConfigsResource
     resources = [resource(resource_type=kind, resource_name=name, configuration_keys=keys) for name in names]
     return DescribeConfigsRequest(

@@ -1,4 +1,4 @@
-"""One broker asked once for all it hosts, and the cluster's metadata and settings."""
+"""One round of one broker: all its replicas, and the cluster's metadata and settings."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Outcome:
     error: Exception | None = None
     settings: Settings | None = None
     listed: tuple[int, ...] | None = None
-    """The brokers that this one knows to be up; None: it did not answer."""
+    """The brokers that this one lists as up; None if it did not answer."""
     kafka: str | None = None
-    """Its release of Kafka, as far as ApiVersions tells it."""
+    """Its Kafka release, as far as ApiVersions shows it."""
 
 
 @dataclass
 class Settings:
-    """What a broker said of its own settings, and of topics'; error codes by the resource that was refused."""
+    """A broker's settings and those of topics, and the error code of each refused resource."""
 
     broker: BrokerSettings = field(default_factory=BrokerSettings)
     topics: dict[str, int] = field(default_factory=dict)
@@ -47,12 +47,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Pace:
-    """At most so many partitions a second are asked of one broker; 0: no limit."""
+    """The most partitions that are requested of one broker a second; 0 is no limit."""
 
     partitions_per_s: int = 0
 
     def pause_s(self, asked: int, since: float) -> float:
-        """How long to wait before more is asked, `asked` partitions after `since` (monotonic seconds)."""
+        """Seconds to wait before the next request, after `asked` partitions since `since` (monotonic seconds)."""
         return max(0.0, since + asked / self.partitions_per_s - monotonic()) if self.partitions_per_s else 0.0
 
 
@@ -63,7 +63,7 @@ class Watch:
         self._wall_ns, self._began = time_ns(), monotonic()
 
     def instant(self) -> Instant:
-        """When it was answered for, as far as that is known."""
+        """The moment of the answer, and how far it may be off."""
         half = (monotonic() - self._began) / 2
         return Instant(self._wall_ns // 1000 + round(half * 1e6), half * 1000)
 
@@ -133,7 +133,7 @@ class _Columns:
         self.at = Watch().instant()
 
     def places(self, rows: I64) -> I64:
-        """Where these rows of `Partitions` are in the columns, -1 where they are not."""
+        """The positions of these rows of `Partitions` in the columns, -1 for those without one."""
         slots = self.plan.replicas.slots_of(self.plan.broker, rows)
         return np.where(slots >= 0, slots - self.plan.slots.start, -1)
 

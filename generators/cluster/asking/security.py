@@ -1,4 +1,4 @@
-"""How a watcher gets at a cluster: what kafka-python needs to know of TLS and SASL."""
+"""Access to a cluster: the settings of kafka-python for TLS and SASL."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTH)
 
 
 class NoToken(Exception):
-    """The function for tokens failed; the message says which, and how."""
+    """Raised if the token function fails; the message has its name and the error."""
 
 
 @dataclass(frozen=True)
 class Security:
-    """A listener's protocol, and the names, files and passwords that it takes."""
+    """A listener's protocol, with the names, files and passwords for it."""
 
     protocol: str = "PLAINTEXT"
     mechanism: str = "PLAIN"
@@ -42,7 +42,7 @@ class Security:
         return self.protocol.startswith("SASL")
 
     def check(self) -> None:
-        """Raises UsageError for what cannot be right, before anybody is asked."""
+        """Raise UsageError for settings that cannot work, before a connection is made."""
         if self.sasl and self.mechanism == OAUTH:
             self._token_function()
         elif self.sasl and not (self.username and self.password):
@@ -67,7 +67,7 @@ class Security:
         return function  # type: ignore[no-any-return]
 
     def _check_files(self) -> None:
-        """TLS material that does not load is named here, not as a broker that does not answer."""
+        """Raise UsageError for TLS files that do not load: otherwise the broker would seem not to answer."""
         import ssl
 
         context = ssl.create_default_context()
@@ -106,7 +106,7 @@ class Security:
 
 
 def _provider(name: str, function: Callable[[], object]) -> object:
-    """The function of that name as kafka-python wants it."""
+    """The named function as a token provider of kafka-python."""
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
     class Provider(AbstractTokenProvider):  # type: ignore[misc]

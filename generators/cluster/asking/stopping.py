@@ -20,7 +20,7 @@ PAGE = 2_000
 
 @dataclass(frozen=True)
 class QuorumSeen:
-    """The voters, and whether each is caught up (None: not said); or the error code. Neither: no such quorum."""
+    """The voters, and whether each is caught up (None: not told), or the error code; neither if there is no quorum."""
 
     voters: dict[int, bool | None] = field(default_factory=dict)
     error: int = 0
@@ -28,7 +28,7 @@ class QuorumSeen:
 
 @dataclass(frozen=True)
 class Hosted:
-    """The partitions in a broker's log directories, whatever may be described of their topics; or the error code."""
+    """The partitions in a broker's log directories, even of topics that may not be described, or the error code."""
 
     partitions: frozenset[tuple[str, int]] = frozenset()
     error: int = 0
@@ -51,7 +51,7 @@ async def ask_quorum(link: BrokerLink) -> QuorumSeen:
 
 
 def _caught_up(voter: object, leader: int, present: int) -> bool | None:
-    """`present`: the leader's clock in milliseconds; -1 of brokers before 3.3, which do not say it."""
+    """`present` is the leader's clock in milliseconds; -1 from brokers before 3.3, which do not return it."""
     if getattr(voter, "replica_id") == leader:  # noqa: B009
         return True
     if present < 0:

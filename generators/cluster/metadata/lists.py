@@ -39,11 +39,11 @@ class Lists(NamedTuple):
         return Lists(offsets, self.values[np.repeat(self.offsets[:-1][rows], sizes) + within])
 
     def arrow(self, null: Mask) -> pa.Array:
-        """As a column of lists, null where `null`."""
+        """The lists as a column, null where `null`."""
         return pa.ListArray.from_arrays(pa.array(self.offsets), pa.array(self.values), mask=pa.array(null))
 
     def differs(self, other: Lists) -> Mask:
-        """Which lists are not the same, element by element; both have as many."""
+        """A mask of the lists that differ in some element; both have the same number of lists."""
         different: Mask = self.sizes != other.sizes
         same = np.flatnonzero(~different)
         mine, theirs = self.take(same), other.take(same)

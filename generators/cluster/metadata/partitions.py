@@ -1,4 +1,4 @@
-"""What a broker's metadata says of every partition that is watched, as columns."""
+"""A broker's metadata of every watched partition, as columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from generators.cluster.metadata.lists import I32, I64, Lists, Mask
 
 
 class Topics(NamedTuple):
-    """The topics that are watched, by name; the partitions of topic k are rows `first[k]` to `first[k + 1]`."""
+    """The watched topics by name; the partitions of topic k are rows `first[k]` to `first[k + 1]`."""
 
     names: tuple[str, ...]
     ids: tuple[str | None, ...]
-    """Kafka's 22 characters; None of brokers before 2.8."""
+    """Topic ids in Kafka's 22 characters; None from brokers before 2.8."""
     first: I64
 
     @property
@@ -25,14 +25,14 @@ class Topics(NamedTuple):
         return int(self.first[-1])
 
     def rows(self) -> tuple[I32, I32]:
-        """Of each row the number of its topic, and of its partition."""
+        """The topic number and the partition number of each row."""
         sizes = np.diff(self.first)
         topic = np.repeat(np.arange(len(self.names)), sizes)
         return topic.astype(np.int32), (np.arange(self.partition_count) - self.first[:-1][topic]).astype(np.int32)
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker that is up can be asked."""
+    """The address of a broker that is up."""
 
     broker_id: int
     host: str
@@ -51,15 +51,15 @@ class Partitions:
     leader: I32
     """-1 without a leader; NOT_TOLD if the leader has no listener with the requested name."""
     leader_epoch: I32
-    """-1 where it is not known."""
+    """The leader epoch of each partition; -1 if not known."""
     isr: Lists
-    """Each in the order of broker ids: a set, whose order says nothing."""
+    """The ISR of each partition, sorted: its order in the answer has no meaning."""
     replicas: Lists
-    """In assignment order."""
+    """The replicas of each partition in assignment order."""
     brokers: tuple[BrokerAddress, ...]
     cluster_id: str = ""
     adding: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """By row the replicas that a reassignment is adding."""
+    """The replicas that a reassignment is adding, by row."""
 
     @cached_property
     def _places(self) -> tuple[I32, I32]:
@@ -88,7 +88,7 @@ class Partitions:
 
     @cached_property
     def assignment(self) -> Lists:
-        """The replicas without those that a reassignment adds, as long as they are not in the ISR."""
+        """The replicas, without those that a reassignment is adding and that are not in the ISR yet."""
         if not self.adding:
             return self.replicas
         offsets, values = self.replicas
@@ -99,7 +99,7 @@ class Partitions:
         return Lists(np.concatenate([[0], np.cumsum(kept)])[offsets].astype(np.int32), values[kept])
 
     def with_adding(self, adding: Mapping[tuple[str, int], frozenset[int]]) -> Partitions:
-        """The same with the replicas that are being added, by topic and partition."""
+        """A copy with the replicas that are being added, given by topic and partition."""
         rows = {}
         for (topic, number), replicas in adding.items():
             known = self.topic_numbers.get(topic)
@@ -122,7 +122,7 @@ class Partitions:
         )
 
     def rows_in(self, other: Partitions) -> I64:
-        """Of each row the row of the same partition of the same topic id in `other`, -1 where there is none."""
+        """For each row the row of the same topic id and partition in `other`, -1 if there is none."""
         there = {key: k for k, key in enumerate(zip(other.topics.names, other.topics.ids, strict=True))}
         found = np.array(
             [there.get(key, -1) for key in zip(self.topics.names, self.topics.ids, strict=True)], np.int64
@@ -135,7 +135,7 @@ class Partitions:
         return np.where(inside, first[:-1][topic] + self.number, -1)
 
     def new_terms_since(self, earlier: Partitions) -> Mask:
-        """Which rows have another leader or leader epoch than in `earlier`, or are new."""
+        """A mask of the rows that are new or have another leader or leader epoch than in `earlier`."""
         rows = self.rows_in(earlier)
         new: Mask = rows < 0
         known = np.flatnonzero(rows >= 0)
@@ -146,7 +146,7 @@ class Partitions:
         return new
 
     def changed_since(self, earlier: Partitions) -> Mask:
-        """Which rows have another leader, epoch, ISR or assignment than in `earlier`, or are new."""
+        """A mask of the rows that are new or have another leader, epoch, ISR or assignment than in `earlier`."""
         rows = self.rows_in(earlier)
         changed: Mask = rows < 0
         known = np.flatnonzero(rows >= 0)
@@ -160,13 +160,13 @@ class Partitions:
         return changed
 
     def older_than(self, known: Partitions) -> bool:
-        """Whether some partition has a leader epoch below the one known: this broker's metadata is behind."""
+        """Whether some partition has a lower leader epoch than is known: this broker's metadata lags."""
         rows = self.rows_in(known)
         there = rows >= 0
         return bool((self.leader_epoch[there] < known.leader_epoch[rows[there]]).any())
 
     def differs_in_isr(self, known: Partitions) -> bool:
-        """Whether some partition has another ISR than the one known in the same leader epoch."""
+        """Whether some partition has another ISR than is known for the same leader epoch."""
         rows = self.rows_in(known)
         there = np.flatnonzero(rows >= 0)
         there = there[self.leader_epoch[there] == known.leader_epoch[rows[there]]]

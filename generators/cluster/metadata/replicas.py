@@ -1,4 +1,4 @@
-"""Every replica that is watched, by broker: which of them a broker is asked for, and where it stood before."""
+"""Every watched replica, by broker, and its place in earlier metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Replicas:
 
     broker: I32
     partition: I64
-    """Of each slot the row in `Partitions`."""
+    """The row in `Partitions` of each slot."""
 
     @classmethod
     def of(cls, partitions: Partitions) -> Replicas:
@@ -43,7 +43,7 @@ class Replicas:
         return np.where(hosted[found] == rows, at.start + found, -1)
 
     def slots_in(self, other: Replicas, rows: I64) -> I64:
-        """Of each slot the slot of the same replica in `other`, -1 where there is none.
+        """For each slot the slot of the same replica in `other`, -1 if there is none.
 
         `rows` are those of `other`'s partitions, by the row of this one's.
         """

@@ -1,4 +1,4 @@
-"""What one broker answered in one round, as columns: the input of `Observer`."""
+"""One broker's answers in one round, as columns: the input of `Observer`."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from generators.cluster.metadata.replicas import Replicas
 F64 = npt.NDArray[np.float64]
 
 UNKNOWN = -1
-"""An offset or epoch that nobody said."""
+"""An offset or epoch that was not answered."""
 NO_ANSWER = -2
-"""The error code, none of Kafka's, of a partition that was asked for and is not in the answer."""
+"""The error code of a requested partition that is not in the answer; not one of Kafka's."""
 
 
 class Instant(NamedTuple):
@@ -29,7 +29,7 @@ class Instant(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """Rows of partitions with a leader that is asked where its term begins.
+    """The rows of partitions whose leader is asked for the start of its term.
 
     `told`: for each, the last leader epoch with a reported HW, or UNKNOWN. The end of that epoch in the leader's log
     shows a loss in terms without a watcher.
@@ -49,7 +49,7 @@ class Answer:
     broker: int
     partitions: Partitions
     replicas: Replicas
-    """What was known of the cluster when it was asked."""
+    """The replicas as they were known when the request was sent."""
     slots: I64
     leo: I64
     error: I32
@@ -71,7 +71,7 @@ class Answer:
     """By row with a requested term start: leader epochs, each with its start offset in the leader's log."""
 
     def only(self, rows: Mask) -> Answer:
-        """The answer for some of its replicas."""
+        """The answer for some of the replicas."""
         columns = (
             "slots",
             "leo",

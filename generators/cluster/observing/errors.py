@@ -1,4 +1,4 @@
-"""Kafka's error codes, and what the watcher makes of them."""
+"""Kafka's error codes, and how the watcher treats them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the brokers answer, round by round, to the rows that say what changed.
+"""From the brokers' answers, round by round, to rows for whatever changed.
 
 Pure: it asks nobody, writes nothing, and has no clock. Rows come out by broker, each broker's in the order in which
 they are to be numbered.
@@ -31,7 +31,7 @@ Rows = dict[int, list[pa.Table]]
 
 @dataclass
 class Observer:
-    """One watcher's view of one cluster: what its rows have said so far."""
+    """One watcher's view of one cluster, as its rows have told it so far."""
 
     cluster: str
     watcher: str
@@ -40,18 +40,18 @@ class Observer:
     replicas: Replicas = field(default_factory=lambda: Replicas(np.empty(0, np.int32), np.empty(0, np.int64)))
     _slots: Slots = field(default_factory=lambda: Slots.unknown(0))
     _pending: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
-    """By partition: a term whose `leader` row is still to be written."""
+    """Whether a term's `leader` row is still to be written, by partition."""
     _seen: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition: when the metadata first had that term."""
+    """When the metadata first had that term, by partition."""
     _uncertain: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    """By partition: how much earlier that term may have begun, in milliseconds; NaN if that is not known."""
+    """How much earlier that term may have begun, by partition, in milliseconds; NaN if not known."""
     _hw_epoch: I64 = field(default_factory=lambda: np.zeros(0, np.int64))
-    """By partition: the last leader epoch with a reported HW and start, UNKNOWN if there is none."""
+    """The last leader epoch with a reported HW and start, by partition; UNKNOWN if there is none."""
     _brokers: dict[int, SourceState] = field(default_factory=dict)
     _quorum: str = ""
-    """The last word on the controllers."""
+    """The last detail that was told of the controllers."""
     _learnt_us: int | None = None
-    """When the metadata was last seen; None: what it says is to be written whole."""
+    """When the metadata was last seen; None if it is to be written whole."""
 
     @property
     def brokers(self) -> set[int]:
@@ -63,14 +63,14 @@ class Observer:
         return self._broker(broker).source
 
     def terms_of(self, broker: int) -> Terms:
-        """The partitions that a broker leads in a term whose start is still to be asked for."""
+        """The partitions that a broker leads in a term whose start is not known yet."""
         if self.partitions is None:
             return Terms(np.empty(0, np.int64), np.empty(0, np.int64))
         at = np.flatnonzero(self._pending & (self.partitions.leader == broker))
         return Terms(at, self._hw_epoch[at])
 
     def learn(self, partitions: Partitions, at: Instant, broker: int) -> Rows:
-        """The rows for what this broker's metadata says: `isr` of what changed, `lost` of replicas that are gone."""
+        """The rows for a broker's metadata: `isr` for each change, `lost` for replicas that are gone."""
         before, out = self.partitions, self._after_gap(broker, at.ts_us)
         if before is None or not partitions.same_places(before):
             for one, table in self._move(partitions, at.ts_us).items():
@@ -93,10 +93,10 @@ class Observer:
         return out
 
     def take(self, answer: Answer, *, listed: bool = True) -> list[pa.Table]:
-        """The rows for a broker's answer: terms, samples, replicas it did not answer for, and `progress`.
+        """The rows for a broker's answer: terms, samples, `lost` for replicas without an answer, and `progress`.
 
-        What a broker says as leader confirms nothing where most others do not list it: it may be cut off from the
-        controllers, and another one lead.
+        The answer as leader of a broker that most others do not list confirms nothing: another broker may lead, while
+        this one is cut off from the controllers.
         """
         first_us = int(answer.ts_us.min()) if len(answer.ts_us) else answer.at.ts_us
         out = self._after_gap(answer.broker, first_us).get(answer.broker, [])
@@ -115,7 +115,7 @@ class Observer:
         return out
 
     def state(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
-        """The row for whether a broker answers: at each change, and at each round in which it does not."""
+        """The row that says whether a broker answers: at each change, and in each round without an answer."""
         known = self._broker(broker)
         if detail == known.told and not detail.startswith(event_types.NO_ANSWER):
             return []
@@ -124,7 +124,7 @@ class Observer:
         return [known.source.broker_wide("broker_state", at.ts_us, **row)]
 
     def quorum(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
-        """The row for what a broker was told of the controllers: at each change, and each time that it reaches none."""
+        """The row for the state of the controllers: at each change, and whenever the broker reaches none."""
         if detail.startswith(event_types.NO_CONTROLLER):
             if self._quorum.startswith(event_types.NO_CONTROLLER):
                 detail = self._quorum  # brokers are asked in turn: which ones said so is no change
@@ -134,20 +134,20 @@ class Observer:
         return [self.source(broker).broker_wide("broker_state", at.ts_us, **row)]
 
     def missed(self, broker: int, since_us: int, why: str) -> None:
-        """A round that this broker did not answer: it has no row until the broker answers again."""
+        """Count a round that a broker did not answer; its row comes once the broker answers again."""
         self._broker(broker).miss(since_us, event_types.UNANSWERED, why)
 
     def note_pause(self, broker: int, since_us: int) -> None:
-        """The watcher stood still since then, so that this broker was not asked, or not heard."""
+        """Note that the watcher stood still since `since_us`, so that this broker was not asked or not heard."""
         self._broker(broker).miss(since_us, event_types.NOT_ASKED, "the watcher stood still")
 
     def note_pause_of_all(self, since_us: int) -> None:
-        """The watcher stood still since then between two rounds."""
+        """Note that the watcher stood still since `since_us`, between two rounds."""
         for broker in self._brokers:
             self.note_pause(broker, since_us)
 
     def dropped(self, since_us: int, why: str) -> None:
-        """A round whose rows could not be kept: the next ones say so, and everything anew."""
+        """Note a round whose rows could not be kept: the next rows say so and repeat everything."""
         for known in self._brokers.values():
             known.miss(since_us, event_types.DROPPED, why)
             known.told = ""
@@ -160,7 +160,7 @@ class Observer:
         return self._brokers[broker]
 
     def _after_gap(self, broker: int, ts_us: int) -> Rows:
-        """A `lost` row of the whole source before its first rows after rounds that are missing."""
+        """The `lost` row of a whole source, before its first rows after missing rounds."""
         known = self._broker(broker)
         if not known.missed:
             return {}
@@ -171,7 +171,7 @@ class Observer:
         return {broker: [lost]}
 
     def _move(self, partitions: Partitions, ts_us: int) -> dict[int, pa.Table]:
-        """Take over another set of partitions or places; the rows of those that are gone."""
+        """Take over a new set of partitions or replicas; returns the rows for those that are gone."""
         before, old = self.partitions, self.replicas
         self.replicas = Replicas.of(partitions)
         was, count = self._slots, len(partitions)
@@ -201,7 +201,7 @@ class Observer:
         return out
 
     def _mark_stale(self, at: I64) -> None:
-        """The leader's sample has the ISR, too: it is written again where the metadata changed."""
+        """Have the leader's sample, which has the ISR, written again for partitions with new metadata."""
         assert self.partitions is not None
         leader = self.partitions.leader[at]
         for broker in np.unique(leader[leader >= 0]).tolist():
@@ -224,7 +224,7 @@ class Observer:
         return source.table("isr", len(at), columns)
 
     def _where(self, answer: Answer) -> tuple[Answer, I64]:
-        """The answer without replicas that have gone since the question, and its slots in the present metadata."""
+        """The answer without replicas that went away meanwhile, and its slots in the present metadata."""
         if answer.replicas is self.replicas:
             return answer, answer.slots
         assert self.partitions is not None
@@ -232,10 +232,10 @@ class Observer:
         return answer.only(slots >= 0), slots[slots >= 0]
 
     def _term_rows(self, answer: Answer, slots: I64, leads: Mask) -> list[pa.Table]:
-        """`leader` rows of terms whose start is known.
+        """The `leader` rows of terms with a known start.
 
-        Which HW the leader had then nobody says. The one sampled since may be of this term, while that of a `leader`
-        row counts for the term before: as such it would look like a loss.
+        They have no HW: nobody tells the HW at the start of a term. A sampled HW may be of this term, but the HW of a
+        `leader` row counts for the term before, so it would look like a loss.
         """
         if not self._pending.any():
             return []

@@ -1,4 +1,4 @@
-"""Rows of bronze that a watcher writes, without their numbers."""
+"""The bronze rows of a watcher, without their sequence numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Source:
         return f"watch/{self.watcher}/broker-{self.broker}"
 
     def table(self, event_type: str, count: int, columns: Mapping[str, Any]) -> pa.Table:
-        """`count` rows with these columns (arrays, or one value for all rows)."""
+        """A table of `count` rows with these columns (arrays, or one value for all rows)."""
         same = {
             "cluster": self.cluster,
             "source_id": self.source_id,
@@ -58,7 +58,7 @@ def _column(name: str, value: Any, count: int) -> pa.Array:
 
 
 def places(partitions: Partitions, rows: I64) -> dict[str, pa.Array]:
-    """The columns that say which partition a row is of."""
+    """The columns that name a row's partition."""
     topic, topics = pa.array(partitions.topic[rows]), partitions.topics
     return {
         "topic": pa.array(topics.names, pa.string()).take(topic),
@@ -73,13 +73,13 @@ def times(ts_us: I64 | Sequence[int]) -> pa.Array:
 
 
 def known(values: np.ndarray, where: Mask | None = None) -> pa.Array:
-    """Numbers as a column, null where they are below 0, or not `where`."""
+    """Numbers as a column, null if below 0 or not `where`."""
     null = values < 0 if where is None else (values < 0) | ~where
     return pa.array(values, mask=null)
 
 
 def durations(ms: F64) -> pa.Array:
-    """Milliseconds as a column, null where they are NaN, or below 0 since the clock was set back."""
+    """Milliseconds as a column, null if NaN, or below 0 because the clock was set back."""
     return pa.array(ms, mask=~(ms >= 0))
 
 
@@ -90,7 +90,7 @@ def lists(column: Lists, rows: I64, where: Mask | None = None) -> pa.Array:
 
 
 def as_leader(answer: Answer, row: I64, leads: Mask) -> dict[str, pa.Array]:
-    """What only the leader's rows have: its epoch, the ISR and the assignment that go with it."""
+    """The columns of leaders' rows alone: leader epoch, ISR and assignment."""
     seen = answer.partitions
     return {
         "leader_id": known(seen.leader[row], leads),

@@ -15,7 +15,7 @@ MIN_ISR = "min.insync.replicas"
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """What a broker answers for itself; None: not said."""
+    """A broker's own settings; None for those not answered."""
 
     lag_max_ms: int | None = None
     min_isr: int | None = None
@@ -23,14 +23,14 @@ class BrokerSettings:
 
 @dataclass
 class SettingsSeen:
-    """The settings that rows have said, of one cluster."""
+    """The settings of one cluster that are already written as rows."""
 
     _brokers: dict[int, BrokerSettings] = field(default_factory=dict)
     _topics: dict[str, int] = field(default_factory=dict)
     _facts: dict[tuple[int, str], str] = field(default_factory=dict)
 
     def broker(self, source: Source, settings: BrokerSettings, ts_us: int) -> list[pa.Table]:
-        """The row for what a broker says of itself; what it says no more was not changed by that."""
+        """The row for a broker's changed settings; a setting that is no longer answered counts as unchanged."""
         known = self._brokers.get(source.broker, BrokerSettings())
         lag_max_ms = known.lag_max_ms if settings.lag_max_ms is None else settings.lag_max_ms
         settings = BrokerSettings(lag_max_ms, known.min_isr if settings.min_isr is None else settings.min_isr)
@@ -48,7 +48,7 @@ class SettingsSeen:
         return [source.broker_wide("config", ts_us, replica_id=source.broker, detail=f"{name}={value}")]
 
     def topics(self, source: Source, min_isr: Mapping[str, int], ts_us: int) -> list[pa.Table]:
-        """The rows for topics whose min.insync.replicas is not the one said before."""
+        """The rows for topics whose min.insync.replicas has changed."""
         new = {name: value for name, value in min_isr.items() if self._topics.get(name) != value}
         self._topics.update(new)
         if not new:
@@ -62,7 +62,7 @@ class SettingsSeen:
         return [source.table("config", len(new), columns)]
 
     def forget(self) -> None:
-        """Say everything again: rows of before were not kept."""
+        """Forget all settings, so that they are written again: earlier rows were not kept."""
         self._brokers.clear()
         self._topics.clear()
         self._facts.clear()

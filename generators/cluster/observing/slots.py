@@ -1,4 +1,4 @@
-"""What the rows of a watcher have said of each replica, by slot (see `metadata.replicas`)."""
+"""The values that a watcher's rows have told of each replica, by slot (see `metadata.replicas`)."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Slots:
     log_epoch: I32
     leads: Mask
     lost: Mask
-    """The last row is `lost`."""
+    """Whether the last row is `lost`."""
     stale: Mask
-    """The next answer is a row, whether it says something new or not."""
+    """Whether the next answer is written even if nothing changed."""
 
     @classmethod
     def unknown(cls, count: int) -> Slots:
-        """Of replicas that have no row."""
+        """The slots of replicas without a row."""
         no, yes = np.zeros(count, np.bool_), np.ones(count, np.bool_)
         offsets = np.full(count, UNKNOWN, np.int64)
         return cls(offsets, offsets.copy(), np.full(count, UNKNOWN, np.int32), no, no.copy(), yes)
@@ -37,7 +37,7 @@ class Slots:
             values[kept] = getattr(other, name)[slots[kept]]
 
     def differ(self, slots: I64, answer: Answer, leads: Mask, hw: I64) -> Mask:
-        """Which of an answer's replicas have not answered so before."""
+        """A mask of an answer's replicas with other values than before."""
         different: Mask = (
             self.stale[slots]
             | self.lost[slots]
@@ -49,7 +49,7 @@ class Slots:
         return different
 
     def put(self, slots: I64, at: I64, answer: Answer, leads: Mask, hw: I64) -> None:
-        """Rows of these replicas were written with the answer's values `at`."""
+        """Keep the answer's values `at` as those of the last rows of these replicas."""
         self.leo[slots], self.hw[slots] = answer.leo[at], hw[at]
         self.log_epoch[slots], self.leads[slots] = answer.log_epoch[at], leads[at]
         self.lost[slots] = self.stale[slots] = False

@@ -1,4 +1,4 @@
-"""What is known of one broker as a source of rows."""
+"""The state of one broker as a source of rows."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Intervals above 30 s raise the upper limit to two intervals."""
 
 @dataclass
 class SourceState:
-    """What is known of one broker as a source."""
+    """The state of one broker as a source of rows."""
 
     source: Source
     began: bool = False
     told: str = ""
-    """What its last row says of whether it answers."""
+    """The last row's word on whether the broker answers."""
     missed: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """Rounds that are missing since `since_us`: how many of a kind, and why the last was."""
+    """The rounds missing since `since_us`: their number by kind, and the reason of the last."""
     since_us: int = 0
     rounds: list[int] = field(default_factory=list)
     """When the last rounds without a missed one between them ended, at most three."""
@@ -42,7 +42,7 @@ class SourceState:
         self.rounds = []
 
     def gap(self, until_us: int) -> str:
-        """Return from when to when rounds are missing, how many, and why."""
+        """Return the beginning and end of the missing rounds, their number, and the reason."""
         counted = (f"{'once' if n == 1 else f'{n} times'} {kind}: {why}" for kind, (n, why) in self.missed.items())
         return f"from {_time(self.since_us)} to {_time(until_us)} {', '.join(counted)}"
 
