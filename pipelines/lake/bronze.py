@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 Layout = Literal["order", "buckets"]
-"""How rows lie in a file: in the order in which they were reported, or by the bucket of their partition."""
+"""The order of rows in a file: as reported, or by the bucket of their partition."""
 ROWS_OF_A_FILE = 4_000_000
-"""A file is read in one micro-batch: a commit of more rows can be read in several."""
+"""The most rows of a file: a file is read in one micro-batch, so a larger commit becomes several files."""
 ROWS_OF_A_GROUP = 1 << 20
 
 
 def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
-    """The table of events of `lake`, to write to: with all columns of its declared schema.
+    """The writable table of events, with all columns of its declared schema.
 
-    Raises OtherEngineError, and UsageError where it is partitioned by a column of which no bounds are kept.
+    Raises OtherEngineError, and UsageError if it is partitioned by a column without bounds in Delta's log.
     """
     table = opened(lake, storage_options)
     require_ours(table, lake)
@@ -45,12 +45,12 @@ def bronze(lake: str, storage_options: StorageOptions | None = None) -> DeltaTab
 
 
 def opened(lake: str, storage_options: StorageOptions | None = None) -> DeltaTable:
-    """The table of events of `lake` as it is, created with its declared schema where it does not exist."""
+    """The table of events as it is, created with its declared schema if it does not exist."""
     return Lake(lake, storage_options or {}).create(replication_events.TABLE)
 
 
 def bronze_uri(lake: str) -> str:
-    """Where the table of events of a lake is."""
+    """The URI of a lake's table of events."""
     return Lake(lake).uri(replication_events.TABLE)
 
 
@@ -63,7 +63,7 @@ def append_events(
     storage_options: StorageOptions | None = None,
     layout: Layout = "order",
 ) -> bool:
-    """Append `events` (bronze schema) as `version` of writer `app_id`; False where that version is there already."""
+    """Append `events` (bronze schema) as `version` of writer `app_id`; returns False if it is already there."""
     last = committed(lake, [app_id], storage_options)[app_id]
     if last is not None and last >= version:
         return False
@@ -80,7 +80,7 @@ def append_round(
 ) -> None:
     """Append `events` in one commit that also records which version each writer has reached.
 
-    Delta records the versions and does not refuse old ones: callers compare with `committed` first.
+    Delta records versions but refuses no old ones: callers compare with `committed` first.
     """
     table, folder = bronze(lake, storage_options), file_system(bronze_uri(lake), storage_options)
     whole = events.cast(replication_events.ARROW).combine_chunks()
@@ -93,7 +93,7 @@ def append_round(
 
 
 def _by_partition(events: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
-    """The rows of each partition of the table; their order stays."""
+    """The rows of each partition of the table, in unchanged order."""
     import pyarrow.compute as pc
 
     if not columns:
@@ -104,7 +104,9 @@ def _by_partition(events: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
 
 
 def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
-    """A file of events. What they cover stands in its footer, unless it is small: a batch may take a part of it."""
+    """Write a file of events, with their coverage in its footer unless the file is small.
+
+    A batch may take a part of a large file."""
     by_remainder = layout == "buckets" and divisor_of(len(events)) > 1
     if not by_remainder and len(events) < WORTH:
         return write_file(folder, "replication_events", events.schema, row_groups(events))
@@ -128,7 +130,7 @@ def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
 
 
 def _filled(events: pa.Table) -> list[str]:
-    """The columns of a file: to readers of Delta those that it lacks are null, so it needs none without values.
+    """The columns that have values: Delta's readers fill the others with null.
 
     Each task reads the whole footer, which has a description of each column for each row group.
     """
@@ -138,7 +140,7 @@ def _filled(events: pa.Table) -> list[str]:
 def committed(
     lake: str, app_ids: Sequence[str], storage_options: StorageOptions | None = None
 ) -> dict[str, int | None]:
-    """The last version of each writer that is in the lake, None where there is none."""
+    """The last committed version of each writer, None for a writer without one."""
     table = opened(lake, storage_options)
     return {app_id: table.transaction_version(app_id) for app_id in app_ids}
 
@@ -152,9 +154,9 @@ def read_events(
     dictionaries: Sequence[str] = (),
     storage_options: StorageOptions | None = None,
 ) -> pa.Table:
-    """Events of the lake as a table in bronze schema, or those of one cluster or source.
+    """The events of the lake, or of one cluster or source, in bronze schema.
 
-    Columns of few distinct words that `dictionaries` names stay dictionaries, as they lie in the files.
+    Columns named in `dictionaries` stay dictionary-encoded, as in the files.
     """
     import pyarrow.dataset as ds
 

@@ -1,8 +1,8 @@
-"""Events of one file of bronze by the bucket of their partition, so that a task reads what is its own.
+"""The events of one bronze file by the bucket of their partition, so that each task reads its own row groups.
 
-The file's row groups are those that everybody reads (broker-wide events, and the few that fill what others leave
-empty), then one for each remainder of the bucket's hash by a power of two. That, and what all of its events cover,
-stands in the Parquet footer: whoever takes a part of the rows still knows which numbers of each source the file has.
+The first row groups are for every task (broker-wide events, and the few with values in rare columns), then comes one
+for each remainder of the bucket's hash by a power of two. The Parquet footer has this layout and the coverage of all
+events, so that a task that reads a part of the rows knows all sequence numbers of the file.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from pipelines.replication.events.sharding import assign
 
 KEY, COVERAGE = b"hwmark.buckets", b"hwmark.coverage"
 VERSION = 1
-"""Of the footer's text, and of the hash: what a later version writes is read whole by this one."""
+"""The version of the footer's text and of the hash; a file with another version is read whole."""
 EVERYBODY = -1
 ROWS = 1 << 15
-"""At least so many rows of a file for each remainder: a row group costs some kilobytes of the footer."""
+"""The fewest rows for each remainder: a row group costs some kilobytes of footer."""
 MOST = 32
 
 
 class RowGroup(NamedTuple):
-    """Rows that lie together: those of the buckets that leave this remainder, or EVERYBODY's."""
+    """A row group with the rows of the buckets that leave this remainder, or those for EVERYBODY."""
 
     rows: pa.Table
     remainder: int
@@ -41,7 +41,7 @@ class RowGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class BucketLayout:
-    """What a footer says: the divisor, remainder and number of rows of each row group, and what all rows cover."""
+    """The layout in a footer: the divisor, each row group's remainder and number of rows, and the coverage."""
 
     divisor: int
     remainders: tuple[int, ...]
@@ -49,25 +49,25 @@ class BucketLayout:
     coverage: pa.Table
 
     def text(self, size: int) -> str:
-        """For a file whose rows end after so many bytes."""
+        """The footer's text for a file whose rows end after this number of bytes."""
         parts = {"version": VERSION, "divisor": self.divisor, "remainders": self.remainders, "rows": self.rows}
         return json.dumps(parts | {"bytes": size, "coverage": _encoded(self.coverage)})
 
     def groups(self, buckets: int, mine: Iterable[int]) -> list[int]:
-        """The row groups that may hold rows of the buckets `mine` out of so many."""
+        """The row groups that may have rows of the buckets `mine`, out of `buckets`."""
         common = gcd(self.divisor, buckets)
         wanted = {bucket % common for bucket in mine}
         return [k for k, own in enumerate(self.remainders) if own == EVERYBODY or own % common in wanted]
 
     def readers(self, buckets: int, tasks: int) -> int:
-        """How many of so many tasks read the same row group that is not EVERYBODY's."""
+        """The number of tasks that read the same row group, not counting those for EVERYBODY."""
         return -(-tasks // gcd(self.divisor, buckets, tasks))
 
 
 def layout_of(metadata: pq.FileMetaData) -> BucketLayout | None:
-    """How a file says its rows lie; None where it says nothing, or nothing that is understood here.
+    """The layout in a file's footer; None if there is none, or none of this version.
 
-    Tools that write a file anew may take its footer's text along: that holds for these row groups alone.
+    A tool that rewrites a file may copy its footer's text, which is right for the original row groups only.
     """
     found = _described(metadata, KEY)
     if found is None:
@@ -83,7 +83,7 @@ def coverage_text(rows: Sequence[int], coverage: pa.Table, size: int) -> str:
 
 
 def coverage_in(metadata: pq.FileMetaData) -> pa.Table | None:
-    """What all rows of a file cover, as its footer says; None where it does not."""
+    """The coverage of all rows of a file, from its footer; None if the footer has none."""
     found = _described(metadata, KEY) or _described(metadata, COVERAGE)
     return None if found is None else _decoded(found["coverage"])
 
@@ -98,7 +98,7 @@ def _described(metadata: pq.FileMetaData, key: bytes) -> dict[str, Any] | None:
 
 
 def _bytes_of_rows(metadata: pq.FileMetaData) -> int:
-    """The byte at which the rows of a file end and its footer begins."""
+    """The byte where a file's rows end and its footer begins."""
     if not metadata.num_row_groups or not metadata.num_columns:
         return 0
     last = metadata.row_group(metadata.num_row_groups - 1).column(metadata.num_columns - 1)
@@ -106,7 +106,7 @@ def _bytes_of_rows(metadata: pq.FileMetaData) -> int:
 
 
 def _fits(coverage: pa.Table, metadata: pq.FileMetaData) -> bool:
-    """Whether a file has such sources, numbers and times, and no others, as far as Parquet's own statistics know."""
+    """Whether Parquet's own statistics agree with these sources, sequence numbers and times."""
     numbers = pc.sum(pc.subtract(coverage["seq_to"], coverage["seq_from"])).as_py() or 0
     if numbers + len(coverage) != metadata.num_rows:
         return False
@@ -128,7 +128,7 @@ def _fits(coverage: pa.Table, metadata: pq.FileMetaData) -> bool:
 
 
 def _least_and_most(least: pa.ChunkedArray, most: pa.ChunkedArray) -> tuple[Any, Any]:
-    """The ends of a column, or of two, as Parquet's statistics have them: text as bytes."""
+    """The least and largest value of one or two columns in Parquet's statistics; text as bytes."""
     ends = pc.min(least).as_py(), pc.max(most).as_py()
     return ends if pa.types.is_integer(least.type) else (ends[0].encode(), ends[1].encode())
 
@@ -146,11 +146,11 @@ def _decoded(text: str) -> pa.Table:
 
 
 def by_bucket(events: pa.Table) -> list[RowGroup]:
-    """The rows of one file, or of a part of it, as they are to lie in it; names as dictionaries."""
+    """The rows of a file, or of a part of it, in the order for writing; names as dictionaries."""
     *rare, others = row_groups(with_dictionaries(events))
     divisor = divisor_of(len(events))
     bucket = assign(others, divisor)
-    # Arrow counts where keys are few: it does not compare.
+    # With few keys Arrow counts and does not compare.
     ordered = others.take(pc.array_sort_indices(pa.array(bucket)))
     sizes = np.bincount(bucket + 1, minlength=divisor + 1)
     parts = [ordered.slice(end - size, size) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]
@@ -159,5 +159,5 @@ def by_bucket(events: pa.Table) -> list[RowGroup]:
 
 
 def divisor_of(rows: int) -> int:
-    """By what the hash is divided in a file of so many rows: a power of two."""
+    """The divisor of the hash in a file of `rows` rows: a power of two."""
     return 1 << min(MOST, max(1, rows // ROWS)).bit_length() - 1

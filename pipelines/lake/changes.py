@@ -1,4 +1,4 @@
-"""What a table got since a version: the data files that its Delta log has added."""
+"""The new rows of a table since a version: the data files that its Delta log added."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Change:
-    """Versions `version_from` to `version_to` of a table, and the files they added; None: all of the table."""
+    """Versions `version_from` to `version_to` of a table, and the files they added; None for the whole table."""
 
     version_from: int
     version_to: int
@@ -31,10 +31,10 @@ class Change:
 
 
 def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, str] | None = None) -> Change | None:
-    """What came after version `after` (None: everything); None where nothing did.
+    """The change after version `after` (None: of the whole table); None if there is none.
 
-    Optimizing adds files and no data, so it is left out; where a commit takes data away (an overwrite, a
-    rebuild) what it took is no longer new. Where the log or a file is gone, the whole table is new.
+    Optimizing adds files without new data and is left out. Rows that a later commit removed (an overwrite, a rebuild)
+    are not new. If the log or a file is gone, the whole table is new.
     """
     version = table.version()
     if after == version:
@@ -47,9 +47,9 @@ def since(table: DeltaTable, after: int | None, storage_options: Mapping[str, st
 
 
 def rows_of(lake: Lake, table: Table, change: Change, *, has_declared: bool) -> ds.Dataset:
-    """The rows of a change: of the files that the log names, which a later commit may have put together with others.
+    """The rows of a change, from the files that the log names, even if a later commit merged them into others.
 
-    All of a table, and what another engine has written, are read as the table was at the last version of the change.
+    A whole table, and files of another engine, are read as of the last version of the change.
     """
     import pyarrow.dataset as ds
 
@@ -57,19 +57,19 @@ def rows_of(lake: Lake, table: Table, change: Change, *, has_declared: bool) -> 
         return _snapshot(lake, table, change)
     if not has_declared or not change.files:
         return of_files(lake, table, change, wanted=True)
-    # Spark writes the times of its files so, unless configured otherwise.
+    # the format of times in Spark's files by default
     parquet = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
     return delta.with_plain_text(ds.dataset(list(change.files), table.arrow(), parquet, lake.files(table)))
 
 
 def of_files(lake: Lake, table: Table, change: Change, *, wanted: bool) -> ds.Dataset:
-    """The files of the table at the last version of a change that it added, or those that it did not."""
+    """The table's files at the last version of a change: those that the change added, or all others."""
     names = {_name(path) for path in change.files or ()}
     return _snapshot(lake, table, change, lambda path: (_name(path) in names) == wanted)
 
 
 def _snapshot(lake: Lake, table: Table, change: Change, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
-    """The table as it was at the last version of a change, its declared columns."""
+    """The declared columns of the table at the last version of a change."""
     opened = delta.open_table(lake.uri(table), lake.storage_options, change.version_to)
     return delta.dataset(opened, table.arrow(), keep=keep)
 
@@ -98,7 +98,7 @@ def _added(
 
 
 def _present(table: DeltaTable) -> Iterator[tuple[str, int | None]]:
-    """Path and rows of every file, None where its writer did not count them."""
+    """Path and number of rows of every file, None if its writer did not count them."""
     present = table.get_add_actions(flatten=True)
     counted = "num_records" in present.schema.names
     rows = present.column("num_records").to_pylist() if counted else [None] * present.num_rows

@@ -1,8 +1,7 @@
-"""Compaction: many files of a table become few, each of one day where the table ages, and of one cluster in bronze.
+"""Compaction: many files of a table become few, each of one day if the table ages, and of one cluster in bronze.
 
-The rows of one partition lie together there, ordered by time. Those of bronze, which are read in order of time, lie so
-to the minute: by partition they take a quarter less than in the order in which they were reported, and by the second
-or microsecond up to a quarter more.
+A compacted file is sorted by partition, then time. Bronze, which is read in order of time, is sorted by minute, then
+partition: it takes a quarter less than in the order of reporting, and up to a quarter more by second or microsecond.
 """
 
 from __future__ import annotations
@@ -33,28 +32,28 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 TARGET_BYTES = 128 << 20
-"""Files are put together up to so much; one that is as large stays as it is."""
+"""The target size in bytes: a file of this size stays as it is."""
 AT_ONCE = 16
-"""Files of so many targets are sorted together and cut into files of a target each, which then hold a range of
-partitions each: who asks for one partition of a day opens one of them."""
+"""How many targets of files are sorted together, and cut into files of one target with a range of partitions each: a
+query for one partition of a day opens one of them."""
 LEFT_OVER = 4
-"""A file that was sorted already is sorted anew, with what came since, where it is less than this part of a target."""
+"""A sorted file is sorted again with newer ones if it is smaller than this share of a target."""
 ROWS_OF_A_GROUP = 1 << 17
 COMPRESSION = "zstd"
 """Compacted files are written once and kept for months; with snappy, which the job writes because it is faster,
 `silver/partition_hw` would be a tenth larger."""
 MEMORY = "2GB"
-"""What DuckDB may take; beyond that it sorts on disk, in the folder for temporary files."""
+"""DuckDB's memory limit, beyond which it sorts on disk, in the folder for temporary files."""
 ORDER = ("cluster", "topic", "partition")
 TIMES_OF_ALL = ("ts", "minute", "last_ts", "run_ts", "sent_at")
 TIES = ("broker_id", "source_id", "source_epoch", "source_seq")
 QUOTED_ALIKE = re.compile(r"(?:[A-Za-z0-9=/._-]|%25)*")
-"""Paths that every engine writes alike into Delta's log: what is removed is known by its path as it is there."""
+"""Paths that every engine writes alike into Delta's log: a removed file is named by its path there."""
 
 
 @dataclass(frozen=True)
 class Compacted:
-    """How many files became how many, and their bytes."""
+    """The number of files before and after a compaction, and their bytes."""
 
     removed: int = 0
     added: int = 0
@@ -71,11 +70,11 @@ class Compacted:
 
 
 def compact(lake: Lake, name: str, target_bytes: int = TARGET_BYTES) -> Compacted:
-    """Puts the small files of a table together, in commits that change no row.
+    """Merge the small files of a table, in commits that change no row.
 
-    Files of several days, or clusters in bronze, and those of which text is a `string_view`, become several first. A
-    file that would be larger than those it stands for is not committed. Raises CommitFailedError where somebody else
-    removed one of the files meanwhile.
+    Files of several days, of several clusters in bronze, or with text as `string_view` are split first. A merged file
+    that is larger than its inputs is not committed. Raises CommitFailedError if another writer removed one of the files
+    meanwhile.
     """
     done = Compacted()
     for split in (True, False):
@@ -97,36 +96,36 @@ def compact(lake: Lake, name: str, target_bytes: int = TARGET_BYTES) -> Compacte
 
 
 Key = tuple[Any, ...]
-"""What all rows of a file have in common: partition of the table, cluster, day."""
+"""The table's partition, cluster and day that all rows of a file share."""
 
 
 def _key(name: str, span: Span) -> Key | None:
-    """That of a file that may be put together with others of it, None where its rows have several."""
+    """The key under which a file may be merged with others, None if its rows have several."""
     cluster = (span.cluster,) if name == BRONZE else ()
     day = (span.day,) if name in TIMES else ()
     return None if None in (*cluster, *day) or not span.is_plain else ("", *span.file.values.values(), *cluster, *day)
 
 
 def _is_small(name: str, span: Span, target_bytes: int) -> bool:
-    """Whether a file is to be put together with others; of one that is sorted a small rest only."""
+    """Whether a file is small enough to be merged with others; a sorted one only if it is a small rest."""
     is_sorted = name != BRONZE and span.file.path.endswith(f".{COMPRESSION}.parquet")
     return span.file.size < (target_bytes // LEFT_OVER if is_sorted else target_bytes)
 
 
 def _is_mixed(name: str, span: Span) -> bool:
-    """Whether its rows are known to be of several days or clusters."""
+    """Whether a file's rows are known to be of several days or clusters."""
     clusters = name == BRONZE and span.clusters[0] != span.clusters[1]
     return clusters or (name in TIMES and span.last is not None and span.day is None)
 
 
 def order_of(schema: pa.Schema) -> list[str]:
-    """The columns by which a table is sorted: its partition, its time, and what tells rows of one time apart."""
+    """The sort columns of a table: its partition, its time, and those that order rows of one time."""
     time = next(name for name in (*TIMES_OF_ALL, schema.names[0]) if name in schema.names)
     return [name for name in (*ORDER, time, *TIES) if name in schema.names]
 
 
 def _bins(files: Iterable[Span], target_bytes: int, most_rows: int) -> Iterator[list[Span]]:
-    """Files to put together, of one time as far as they can be: they are taken as they were written."""
+    """Groups of files to merge, taken in the order of writing so that a group covers a short time."""
     taken: list[Span] = []
     size = rows = 0
     for span in sorted(files, key=lambda one: one.written_ms):
@@ -142,7 +141,7 @@ def _bins(files: Iterable[Span], target_bytes: int, most_rows: int) -> Iterator[
 def _rewritten(
     lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], split: bool, target_bytes: int
 ) -> Compacted:
-    """Has new files stand for these: sorted, or, of one key, as their rows lie where that takes less."""
+    """Replace files by new ones: sorted, or for a single key in the old order of rows if that is smaller."""
     size, folder = sum(span.file.size for span in files), lake.files(name)
     rows = sum(span.rows for span in files)
     most = ROWS_OF_A_FILE if name == BRONZE else -(-rows // max(1, -(-size // target_bytes)))
@@ -153,19 +152,19 @@ def _rewritten(
             replace_files(table, [span.file for span in files], written)
             return Compacted(len(files), len(written), size, after)
         for file in written:
-            folder.delete_file(file.path)  # no commit was ever offered it
+            folder.delete_file(file.path)  # no commit named it
     return Compacted()
 
 
 def _sorted_files(
     lake: Lake, table: DeltaTable, name: str, files: Sequence[Span], is_sorted: bool, most: int
 ) -> list[Written]:
-    """Files of all their rows, one for each key, or several where one has more than so many rows."""
+    """Write all rows to new files, one for each key, or several if a key has more rows than a file may have."""
     import pyarrow as pa
 
     declared, folder, time = pa.schema(table.schema().to_arrow()), lake.files(name), TIMES.get(name)
     parts = list(dict.fromkeys([*table.metadata().partition_columns, *(["cluster"] if name == BRONZE else [])]))
-    # Of the columns in front Delta's log has bounds.
+    # Delta's log has bounds of the first columns.
     names = dict.fromkeys([*parts, *([time] if time else []), *declared.names])
     schema = pa.schema([declared.field(column) for column in names])
     size = ROWS_OF_A_GROUP_OF_BRONZE if name == BRONZE else ROWS_OF_A_GROUP
@@ -180,7 +179,7 @@ def _sorted_files(
 
 @contextmanager
 def _rows(table: DeltaTable, name: str, files: Sequence[Span], parts: Sequence[str] | None) -> Iterator[Any]:
-    """The rows of some files in batches, sorted, first by `parts`; a column that an older file lacks is null."""
+    """The rows of some files in sorted batches, first by `parts`; a column that an older file lacks is null."""
     import duckdb
     import pyarrow.dataset as ds
 
@@ -201,7 +200,7 @@ def _rows(table: DeltaTable, name: str, files: Sequence[Span], parts: Sequence[s
 
 
 def _readable(rows: Any) -> pa.RecordBatchReader:
-    """The same rows. Others write bronze, too, and of text that is no UTF-8 DuckDB makes any."""
+    """The same rows, checked to be UTF-8: other writers may leave text that DuckDB would turn into anything."""
     import pyarrow as pa
 
     from pipelines.replication.events.columns import with_readable_text
@@ -213,7 +212,7 @@ def _readable(rows: Any) -> pa.RecordBatchReader:
 def _pieces(
     tables: Iterable[pa.Table], parts: Sequence[str], time: str | None, most: int
 ) -> Iterator[tuple[Key, pa.Table]]:
-    """The same rows, cut wherever the next one is of another key; a key of more rows than a file holds is several."""
+    """The same rows, cut where the key changes and where a file is full."""
     import numpy as np
 
     last, count = None, 0
@@ -235,9 +234,9 @@ def _pieces(
 
 
 def _row_groups(name: str, tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The same rows as they are to lie in row groups: so many at a time or some more.
+    """The same rows by row group, each of `rows` rows or some more.
 
-    Of bronze the job reads columns that few rows fill from a row group of their own.
+    In bronze, rows with values in rare columns have a row group of their own.
     """
     import pyarrow as pa
 

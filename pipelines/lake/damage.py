@@ -1,4 +1,4 @@
-"""A lake past the damage of its gold: tables that lack the files which cannot be read."""
+"""A readable view of a lake with damaged gold tables, without the files that cannot be read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def past_damage(lake: Lake) -> Iterator[Lake]:
-    """The lake with copies in place of tables of gold of which some files can be read; `unread` has the others.
+    """The lake with copies of partly readable gold tables; `unread` has the files that they lack.
 
-    A table none of whose files can be read has no copy: reading it fails as before.
+    A table without a readable file has no copy: reading it fails as before.
     """
     import pyarrow as pa
     from deltalake import write_deltalake
@@ -40,7 +40,7 @@ def past_damage(lake: Lake) -> Iterator[Lake]:
 
 
 def _files(lake: Lake, table: Table) -> tuple[list[pa.Table], list[str]]:
-    """The rows of each file of a table that can be read, and the paths of the others; nothing if its log cannot."""
+    """The rows of each readable file of a table, and the paths of the others; nothing if its log cannot be read."""
     parts: list[pa.Table] = []
     damaged: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""Parquet files in the folder of a Delta table, which are no part of it until a commit names them."""
+"""Parquet files in a Delta table's folder, which belong to the table once a commit names them."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ DIFFERENCES = "DELTA_BINARY_PACKED"
 
 
 def counted(schema: pa.Schema) -> list[str]:
-    """Times and 64-bit numbers: kept as differences they take a quarter of the bytes, and half the time to read.
+    """The columns of times and 64-bit numbers: as differences they take a quarter and read twice as fast.
 
-    Everything else repeats, and is kept as a dictionary.
+    All other columns have repeated values and are kept as dictionaries.
     """
     return [f.name for f in schema if f.type == pa.int64() or pa.types.is_timestamp(f.type)]
 
 
 NAME = re.compile(r"part-[0-9a-f-]{36}\.\w+\.parquet")
-"""What our files are called; other engines number theirs, too."""
+"""The pattern of our files' names; other engines number theirs, too."""
 INDEXED = 8
-# What the Spark reader and the Rust writer of one table would not both understand stays off.
+# off: options that the Spark reader and the Rust writer of one table do not both understand
 CONFIGURATION = {"delta.enableDeletionVectors": "false", "delta.dataSkippingNumIndexedCols": str(INDEXED)}
 
 
 @dataclass(frozen=True)
 class Written:
-    """A finished file of the table `kind`: its path below the table's folder, and what Delta's log records of it."""
+    """A finished file of the table `kind`: its path below the table's folder, and its entry in Delta's log."""
 
     kind: str
     path: str
@@ -47,7 +47,7 @@ class Written:
 
 
 class DataFile:
-    """A file of the table `kind` that grows by a row group, or several, with each table written to it."""
+    """A growing file of the table `kind`; each written table adds one or more row groups."""
 
     def __init__(self, folder: FileSystem, kind: str, schema: pa.Schema, compression: str = "snappy") -> None:
         self.kind, self.path, self.schema = kind, f"part-{uuid.uuid4()}.{compression}.parquet", schema
@@ -59,19 +59,19 @@ class DataFile:
         )  # fmt: skip
 
     def write(self, table: pa.Table, rows_of_a_group: int | None = None) -> None:
-        """Rows in the file's schema."""
+        """Append rows in the file's schema."""
         self._writer.write_table(table, rows_of_a_group)
 
     def size(self) -> int:
-        """The bytes of the rows so far."""
+        """The bytes written so far."""
         return int(self._stream.tell())
 
     def describe(self, key: bytes, text: str) -> None:
-        """Has the footer say something of the file."""
+        """Add a key and its text to the footer."""
         self._writer.add_key_value_metadata({key: text})
 
     def close(self) -> Written:
-        """Ends the file and describes it."""
+        """Close the file and return its description."""
         self._writer.close()
         self._stream.close()
         size = self._folder.get_file_info(self.path).size
@@ -80,7 +80,7 @@ class DataFile:
         return Written(self.kind, self.path, size, metadata.num_rows, time.time_ns() // 1_000_000, stats)
 
     def discard(self) -> None:
-        """Removes what there is of the file."""
+        """Remove the unfinished file."""
         self._writer.close()
         self._stream.close()
         self._folder.delete_file(self.path)
@@ -93,7 +93,7 @@ def write_file(
     tables: Iterable[pa.Table],
     compression: str = "snappy",
 ) -> Written:
-    """A file of these tables; nothing is left of it where one cannot be written."""
+    """Write a file of these tables; if that fails, nothing of it is left."""
     with finishing(DataFile(folder, kind, schema, compression)) as file:
         for table in tables:
             file.write(table)
@@ -102,7 +102,7 @@ def write_file(
 
 @contextmanager
 def finishing(file: DataFile) -> Iterator[DataFile]:
-    """Leaves nothing of a file that could not be written."""
+    """Remove the file if the block raises."""
     try:
         yield file
     except BaseException:
@@ -111,13 +111,13 @@ def finishing(file: DataFile) -> Iterator[DataFile]:
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """Columns as Parquet names them that are kept as dictionaries."""
+    """Parquet's names of the columns that are kept as dictionaries."""
     names = [name for name in schema.names if name not in counted(schema)]
     return [path for name in names for path in (name, f"{name}.list.element", f"{name}.key_value.key")]
 
 
 def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
-    """Delta's statistics of one file as JSON: rows, and least and largest values of its first INDEXED columns."""
+    """Delta's statistics of one file as JSON: number of rows, least and largest values of its first INDEXED columns."""
     least: dict[str, Any] = {}
     largest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -129,7 +129,7 @@ def statistics(metadata: pq.FileMetaData, schema: pa.Schema) -> str:
         nulls[name] = sum(s.null_count for s in found)
         ranges = [s for s in found if s.has_min_max]
         if ranges and _comparable(schema.field(name).type):
-            with suppress(OverflowError, ValueError):  # a time beyond the year 9999, or text that is no UTF-8
+            with suppress(OverflowError, ValueError):  # a time beyond the year 9999, or text that is not UTF-8
                 bounds = _json(min(s.min for s in ranges)), _json(max(s.max for s in ranges), up=True)
                 least[name], largest[name] = bounds
     return json.dumps({"numRecords": metadata.num_rows, "minValues": least, "maxValues": largest, "nullCount": nulls})
@@ -141,7 +141,7 @@ def _comparable(kind: pa.DataType) -> bool:
 
 
 def _json(value: Any, up: bool = False) -> Any:
-    """Times to milliseconds, as Delta's statistics have them; the largest is rounded up to hold every row."""
+    """A time in milliseconds, as in Delta's statistics; the largest is rounded up, so that it bounds every row."""
     if not isinstance(value, datetime):
         return value
     if up and value.microsecond % 1000:

@@ -1,4 +1,4 @@
-"""The commits of a Delta table as its log has them: what each added and took away."""
+"""The commits in a Delta table's log: the files that each added and removed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 AT_ONCE = 32
-"""Commits asked of an object store at a time: each answer takes tens of milliseconds."""
+"""Commits requested from an object store at a time: each answer takes tens of milliseconds."""
 
 Actions = list[dict[str, Any]]
 
 
 def actions(folder: FileSystem, version: int) -> Actions:
-    """The actions of one commit of the table in `folder`. Raises FileNotFoundError where the log has it no longer."""
+    """The actions of one commit of the table in `folder`. Raises FileNotFoundError if it is no longer in the log."""
     with folder.open_input_stream(commit_path(version)) as commit:
         return _parsed(commit.read())
 
 
 def commits(uri: str, versions: range, storage_options: Mapping[str, str] | None = None) -> Iterator[Actions]:
-    """The actions of many commits, in order. Raises FileNotFoundError where the log has one no longer."""
+    """The actions of many commits, in order. Raises FileNotFoundError if one is no longer in the log."""
     if local_path(uri) is not None:
         folder = file_system(uri)
         yield from (actions(folder, version) for version in versions)
@@ -44,7 +44,7 @@ def commits(uri: str, versions: range, storage_options: Mapping[str, str] | None
 
 
 def count_rows(file: NativeFile) -> int:
-    """The rows of a data file by its footer. Raises OSError and ValueError where it is damaged."""
+    """The number of rows in a data file's footer. Raises OSError or ValueError if the file is damaged."""
     import pyarrow.parquet as pq
 
     with file:
@@ -52,7 +52,7 @@ def count_rows(file: NativeFile) -> int:
 
 
 def commit_path(version: int) -> str:
-    """Where the log of a table has the commit of a version, below the table."""
+    """The path of a version's commit, below the table."""
     return f"_delta_log/{version:020}.json"
 
 

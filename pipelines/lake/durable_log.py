@@ -1,4 +1,4 @@
-"""Tables on a local disk outlive a power failure: what deltalake writes of their logs it leaves to the kernel."""
+"""Logs of tables on a local disk that outlive a power failure: deltalake itself does not sync what it writes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable, PostCommitHookProperties
 
 CHECKPOINT_EVERY = 100
-"""So many commits, as Delta's own setting has it."""
+"""Commits between checkpoints; Delta's own default."""
 LAST_CHECKPOINT = "_last_checkpoint"
 ENDS_WITH = b"PAR1"
-"""How a whole Parquet file ends."""
+"""The last bytes of a complete Parquet file."""
 
 
 def sync_files(uri: str, paths: Iterable[str]) -> None:
-    """Has data files below `uri` outlive a power failure; a store keeps what it has taken."""
+    """Sync data files below `uri`, so that they outlive a power failure; an object store does so itself."""
     if (folder := local_path(uri)) is not None:
         for path in paths:
             sync(folder / path)
@@ -31,7 +31,7 @@ def sync_files(uri: str, paths: Iterable[str]) -> None:
 
 
 def no_hooks(uri: str) -> PostCommitHookProperties | None:
-    """On a disk the library makes no checkpoint by itself: what it replaces would go before it is safe."""
+    """Hooks that keep the library from checkpoints on a disk: it would remove commits before the checkpoint is safe."""
     from deltalake import PostCommitHookProperties
 
     own = local_path(uri) is not None
@@ -40,7 +40,7 @@ def no_hooks(uri: str) -> PostCommitHookProperties | None:
 
 @contextmanager
 def durable(table: DeltaTable) -> Iterator[None]:
-    """The commits that are made inside `with` outlive a power failure; every so many of them get a checkpoint."""
+    """Sync commits made in the block, so that they outlive a power failure; some get a checkpoint."""
     before = int(table.version())
     yield
     if (log := _log(table.table_uri)) is None:
@@ -48,7 +48,7 @@ def durable(table: DeltaTable) -> Iterator[None]:
     version = before
     while (commit := log / f"{version + 1:020}.json").exists():
         for action in map(json.loads, commit.read_text().splitlines()):
-            # The library may have written a file itself, and syncs none; another's may be gone again.
+            # The library syncs no file that it writes, and another writer's file may be gone again.
             path = log.parent / unquote(action.get("add", {}).get("path", ""))
             if path.is_file():
                 with suppress(FileNotFoundError):
@@ -62,7 +62,7 @@ def durable(table: DeltaTable) -> Iterator[None]:
 
 
 def checkpoint(table: DeltaTable) -> None:
-    """Makes a checkpoint of the newest version, then removes what the log need not have any more."""
+    """Write a checkpoint of the newest version, then remove the log's entries that it replaces."""
     table.update_incremental()
     table.create_checkpoint()
     if (log := _log(table.table_uri)) is not None:
@@ -73,14 +73,14 @@ def checkpoint(table: DeltaTable) -> None:
 
 
 def sync_new_table(uri: str) -> None:
-    """Has the folders of a table that was just made outlive a power failure, up to that of its lake."""
+    """Sync the folders of a new table, up to its lake's, so that it outlives a power failure."""
     if (log := _log(uri)) is not None:
         for path in (*log.glob("*.json"), log, *list(log.parents)[:3]):
             sync(path)
 
 
 def has_torn_commit(uri: str, version: int) -> bool:
-    """Whether the commit of a version is an empty file, which the library takes for one that changed nothing."""
+    """Whether a version's commit is an empty file, which the library takes for a commit without changes."""
     log = _log(uri)
     with suppress(FileNotFoundError):
         return log is not None and not (log / f"{version:020}.json").stat().st_size
@@ -88,9 +88,9 @@ def has_torn_commit(uri: str, version: int) -> bool:
 
 
 def mend(uri: str) -> bool:
-    """Sets aside a newest commit, or checkpoint, that a power failure cut off; whether there was one.
+    """Set aside a newest commit or checkpoint that a power failure cut off; returns whether there was one.
 
-    Nobody has gone by such a commit: who commits waits until it is safe. Of a checkpoint the log has all it stands for.
+    Nothing relies on such a commit, since a committer waits until its commit is safe. A checkpoint repeats the log.
     """
     log, mended = _log(uri), False
     if log is None:
@@ -100,7 +100,7 @@ def mend(uri: str) -> bool:
             aside = newest.with_name(f".{newest.name}.torn")
             newest.rename(aside)
             mended = True
-            if _is_commit(aside.read_bytes()):  # another process was faster, and has committed since
+            if _is_commit(aside.read_bytes()):  # another process has committed meanwhile
                 aside.rename(newest)
     for newest in sorted(log.glob("[0-9]*.checkpoint*.parquet"))[-1:]:
         if not newest.read_bytes().endswith(ENDS_WITH):
@@ -112,7 +112,7 @@ def mend(uri: str) -> bool:
 
 
 def _is_commit(content: bytes) -> bool:
-    """Whether all of it is there: actions, one a line."""
+    """Whether a commit is complete: one action a line."""
     try:
         return bool([json.loads(line) for line in content.splitlines()])
     except ValueError:
@@ -120,6 +120,6 @@ def _is_commit(content: bytes) -> bool:
 
 
 def _log(uri: str) -> Path | None:
-    """The log of a table on a local disk that has one."""
+    """The folder of a table's log on a local disk, None if there is none."""
     folder = local_path(uri)
     return None if folder is None or not (folder / "_delta_log").is_dir() else folder / "_delta_log"

@@ -1,4 +1,4 @@
-"""The files of a lake that belong to no table: on this machine's disks, or on an object store."""
+"""File systems of a lake, on this machine's disks or on an object store, for files that belong to no table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ StorageOptions = Mapping[str, str]
 _OF_THE_CLIENT = ("allow_http", "allow_invalid_certificates", "connect_timeout", "proxy_url", "timeout", "user_agent")
 _YES_OR_NO = {"allow_http", "allow_invalid_certificates"}
 _OF_DELTA = ("aws_s3_allow_unsafe_rename", "allow_unsafe_rename", "aws_s3_locking_provider", "delta_dynamo")
-# Whoever asks with conditions wants an answer soon, or none: `deltalake` itself tries for minutes.
+# A conditional put needs its answer soon or not at all: by default `deltalake` retries for minutes.
 _SOON = {"timeout": "10s", "connect_timeout": "5s"}
 _BRIEFLY = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
 
@@ -34,7 +34,7 @@ def local_path(lake: str) -> Path | None:
 
 
 def path_part(name: str, safe: str = "") -> str:
-    """A name as one part of a path, quoted; a long one is cut, as file systems take 255 bytes, with a hash."""
+    """A name quoted as one part of a path; a long name is cut to the 255 bytes of file systems and gets a hash."""
     quoted = quote(name, safe=safe)
     return quoted if len(quoted) <= 200 else f"{quoted[:120]}~{sha256(name.encode()).hexdigest()}"
 
@@ -53,7 +53,7 @@ def _remote(uri: str, options: dict[str, str]) -> FileSystem:
     from pyarrow.fs import PyFileSystem
 
     class Handler(DeltaStorageHandler):  # type: ignore[misc]
-        """The library's own, whose output takes `bytes` where pyarrow hands it buffers."""
+        """The library's handler, with an output that takes pyarrow's buffers as well as `bytes`."""
 
         def open_output_stream(self, path: str, metadata: Any = None) -> pa.PythonFile:
             return pa.PythonFile(_Output(self._handler.open_output_stream(path, metadata)), mode="w")
@@ -62,7 +62,7 @@ def _remote(uri: str, options: dict[str, str]) -> FileSystem:
 
 
 class _Output:
-    """A stream of `deltalake` that takes buffers."""
+    """An output stream of `deltalake` that takes buffers."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -82,7 +82,7 @@ class _Output:
 
 
 def write_durably(root: str, path: str, content: bytes, storage_options: StorageOptions | None = None) -> None:
-    """Writes a file below `root`, whole or not at all; when this returns it outlives a power failure."""
+    """Write a file below `root`, completely or not at all; on return it outlives a power failure."""
     folder = local_path(root)
     if folder is None:
         with file_system(root, storage_options).open_output_stream(path) as stream:
@@ -98,7 +98,7 @@ def write_durably(root: str, path: str, content: bytes, storage_options: Storage
 
 
 def make_folder(folder: Path) -> None:
-    """Makes a folder with those above it; when this returns they outlive a power failure."""
+    """Make a folder and its parents; on return they outlive a power failure."""
     if not folder.is_dir():
         make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Has what was written to a file, or the names in a folder, outlive a power failure."""
+    """Sync a file's content, or a folder's names, so that they outlive a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Rows of a table of many small files, of which each file is read once in the life of a process."""
+"""Rows of a table with many small files, each read once in the life of a process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class KeptRows:
-    """The rows of one table with these columns, as far as they are `wanted`.
+    """The `wanted` rows of one table, with these columns.
 
-    A file that is gone from a disk is read again, which fails: what a table has is not known without it.
+    A file that is gone from a disk is read again, so that reading fails: without it the table's rows are not known.
     """
 
     table: Table

@@ -17,7 +17,7 @@ Points = dict[tuple[object, ...], list[Row]]
 
 
 def not_yet(lake: Lake, table: Table) -> str | None:
-    """What to say of a table that a job of an earlier version never wrote; None where it has rows, or nobody ran."""
+    """The sentence about a table that an earlier version's job never wrote; None if it has rows, or no job ran."""
     written, judged = (
         select_rows(lake, one, "SELECT 1 AS one FROM t LIMIT 1") for one in (table, partition_health.TABLE)
     )
@@ -25,13 +25,13 @@ def not_yet(lake: Lake, table: Table) -> str | None:
 
 
 def present_brokers(lake: Lake, cluster: str | None = None) -> list[Row]:
-    """The rows of `gold/brokers`, by cluster and id; columns that a lake of before lacks are null."""
+    """The rows of `gold/brokers`, by cluster and id; columns that an older lake lacks are null."""
     columns = ", ".join(column.name for column in brokers.TABLE.columns)
     return select_rows(lake, brokers.TABLE, f"SELECT {columns} FROM t WHERE {_of(cluster)} ORDER BY cluster, broker_id")
 
 
 def worst_replicas(lake: Lake, wanted: Filter, limit: int) -> tuple[list[Row], int]:
-    """At most `limit` of the replicas furthest behind at the latest interval of each cluster; and how many match."""
+    """At most `limit` replicas, the furthest behind in the latest interval of each cluster, and the number of all."""
     place = [f"topic = {text(wanted.topic)}"] if wanted.topic is not None else []
     place += [f"partition = {wanted.partition}"] if wanted.partition is not None else []
     where = " AND ".join([_since(lake, timedelta(), wanted.cluster), *place])
@@ -48,9 +48,9 @@ def last_minute(lake: Lake, table: Table, key: tuple[str, ...], cluster: str | N
 
 
 def _since(lake: Lake, window: timedelta, cluster: str | None) -> str:
-    """SQL: the rows of each cluster from so long before its latest interval on, which `gold/brokers` has.
+    """SQL for the rows of each cluster since some time before its latest interval, which is in `gold/brokers`.
 
-    Seven days of lag have millions of rows: only files whose statistics reach so far are read.
+    Seven days of lag are millions of rows: only files with statistics in that range are read.
     """
     newest = f"SELECT cluster, max(ts) AS ts FROM t WHERE {_of(cluster)} GROUP BY cluster"
     latest = select_rows(lake, brokers.TABLE, newest)

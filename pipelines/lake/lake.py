@@ -1,4 +1,4 @@
-"""A lake: one root directory or object-store URI, with every table below it."""
+"""A lake: all tables below one root directory or object-store URI."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 KEY = "hwmark.key"
-"""The property of a table in which its primary key stands."""
+"""The table property with its primary key."""
 
 
 @dataclass(frozen=True)
 class Lake:
-    """Where a lake is, and the options by which `deltalake` gets at it.
+    """The root of a lake, with the options of `deltalake` to reach it.
 
-    A table is given by its declaration, or by its name there (`partition_hw`). `copies`: by path of a table where a
-    copy is to be read in its place, which lacks the files that are `unread` (see `pipelines.lake.damage`).
+    A table is given by its declaration, or by its declared name (`partition_hw`). `copies` has, by path of a table, a
+    copy to read in its place, without the files in `unread` (see `pipelines.lake.damage`).
     """
 
     root: str
@@ -41,10 +41,10 @@ class Lake:
     copies: Mapping[str, str] = field(default_factory=dict)
     unread: tuple[str, ...] = ()
     _opened: dict[str, tuple[DeltaTable, list[ds.Dataset]]] | None = field(default=None, compare=False, repr=False)
-    """By path the tables that were opened, and their rows once they were read; None: each is opened anew."""
+    """The opened tables by path, and their rows once read; None if each is opened anew."""
 
     def path(self, table: Table | str) -> str:
-        """Where a table is below the root."""
+        """The path of a table below the root."""
         return declared(table).path
 
     def uri(self, table: Table | str) -> str:
@@ -55,14 +55,14 @@ class Lake:
         return file_system(self.uri(table) if table else self.root, self.storage_options)
 
     def write_durably(self, path: str, content: bytes) -> None:
-        """Writes a file below the root, whole or not at all; when this returns it outlives a power failure."""
+        """Write a file below the root, completely or not at all; on return it outlives a power failure."""
         write_durably(self.root, path, content, self.storage_options)
 
     def has_table(self, table: Table | str) -> bool:
         return delta.exists(self.uri(table), self.storage_options)
 
     def at_once(self) -> Lake:
-        """The same lake as of one moment: each table is opened once, when it is first asked for."""
+        """The same lake with each table opened only once, at its first use."""
         return self if self._opened is not None else replace(self, _opened={})
 
     def open(self, table: Table | str) -> DeltaTable:
@@ -74,26 +74,27 @@ class Lake:
         return self._opened[path][0]
 
     def find(self, table: Table | str) -> DeltaTable | None:
-        """The table as it is now, None where it was never written."""
+        """The table as it is now, None if it was never written."""
         there = self._opened is not None and self.path(table) in self._opened
         return self.open(table) if there or self.has_table(table) else None
 
     def create(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
-        """The table as it is, made with its declared schema, and these properties, where there is none."""
+        """The table as it is; if there is none, it is made with its declared schema and these properties."""
         made, key = declared(table), {KEY: ",".join(declared(table).key)} if declared(table).key else {}
         properties = {**key, **(properties or {})}
         return delta.create(self.uri(table), made.with_comments(), self.storage_options, properties, made.words)
 
     def create_with_columns(self, table: Table | str, properties: Mapping[str, str] | None = None) -> DeltaTable:
-        """The table with all its declared columns and these properties: an earlier version's gets those it lacks."""
+        """The table with all declared columns and these properties; those that an older table lacks are added."""
         found = require_writable(self.create(table, properties))
         delta.add_columns(found, declared(table).with_comments())
         delta.set_properties(found, properties or {})
         return found
 
     def replace(self, table: Table | str) -> None:
-        """Makes the table anew in place of the one that is there: without rows, under another id, so that a stream over
-        it fails by name. Versions, properties and what its writers have reached stay."""
+        """Replace the table by an empty one under a new id, so that a stream over it fails with that reason.
+
+        Its version goes on; properties and the versions that its writers have reached stay."""
         from deltalake import DeltaTable
 
         found, made = self.open(table), declared(table)
@@ -114,7 +115,7 @@ class Lake:
         return delta.dataset(self.open(table))
 
     def read(self, table: Table | str, schema: pa.Schema, keep: ds.Expression | None = None) -> pa.Table:
-        """The columns of `schema` of the rows that match; none where the table was never written."""
+        """The matching rows with the columns of `schema`; none if the table was never written."""
         found = self.find(table)
         if found is None:
             return schema.empty_table()
@@ -130,16 +131,16 @@ class Lake:
         return delta.reopening(found, rows)
 
     def append(self, table: Table | str, rows: pa.Table) -> None:
-        """Adds rows in one commit, to a table that is made where there is none.
+        """Append rows in one commit; the table is made if there is none.
 
-        The file is written here: the library's own writer prints the trace of a panic where a disk is full.
+        The file is written here: on a full disk the library's own writer prints the trace of a panic.
         """
         schema, found = declared(table).arrow(), self.create_with_columns(table)
         written = write_file(self.files(table), self.path(table), schema, [rows.cast(schema)])
         delta.add_files(found, [written], {})
 
     def table_id(self, table: Table | str) -> str:
-        """The id that a table got when it was made: in its first commit, while the log has that."""
+        """The id of a table from its first commit, None if the log no longer has that commit."""
         try:
             first = actions(self.files(table), 0)
         except FileNotFoundError:
@@ -148,7 +149,7 @@ class Lake:
         return str(self.open(table).metadata().id if found is None else found)
 
     def commit_id(self, table: Table | str, version: int) -> str | None:
-        """A digest of the commit of a version, by which it is known again; None if the log does not have it."""
+        """A digest that identifies a version's commit; None if the log does not have it."""
         try:
             with self.files(table).open_input_stream(commit_path(version)) as commit:
                 return sha256(commit.read()).hexdigest()[:16]
@@ -156,13 +157,13 @@ class Lake:
             return None
 
     def missing_file(self, table: Table | str, version: int) -> str | None:
-        """A file that a version of a table adds and that is not there, or not whole; None where all are."""
+        """A file that a version of a table adds and that is missing or incomplete; None if there is none."""
         added = [action["add"] for action in actions(self.files(table), version) if "add" in action]
         sizes = {unquote(add["path"]): int(add["size"]) for add in added}
         return next((path for path, size in sizes.items() if not self.has_whole(table, path, size)), None)
 
     def missing_files(self, table: Table | str) -> str | None:
-        """The files of a table as it is now that are not in its folder, in words; None if all are."""
+        """The present files of a table that are not in its folder, in words; None if all are there."""
         from pyarrow.fs import FileSelector
 
         named = {unquote(path) for path in self.open(table).get_add_actions(flatten=True).column("path").to_pylist()}
@@ -171,7 +172,7 @@ class Lake:
         return f"lacks {len(gone)} of its {len(named)} files, such as {gone[0]}" if gone else None
 
     def has_whole(self, table: Table | str, path: str, size: int) -> bool:
-        """Whether a table's folder has a file with so many bytes."""
+        """Whether a table's folder has a file with this size in bytes."""
         return bool(self.files(table).get_file_info(path).size == size)
 
 

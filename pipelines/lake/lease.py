@@ -1,4 +1,4 @@
-"""A role held on an object store: an object that its holder renews, by conditional put, before it expires."""
+"""A role held on an object store: its holder renews an object by conditional put before it expires."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ log = logging.getLogger("hwmark.lease")
 LASTS = timedelta(seconds=60)
 RENEWED_EVERY = LASTS / 3
 SKEW = timedelta(seconds=30)
-"""So far the clocks of two hosts may be apart: a lease is taken over only when it has been over for so long."""
+"""How far the clocks of two hosts may differ: a lease is taken over this long after its expiry."""
 
 
 RESOLUTION = timedelta(seconds=1)
-"""Of the times that stores give their objects."""
+"""The resolution of object stores' times."""
 RELEASED = datetime(1970, 1, 1, tzinfo=UTC)
-"""When a lease ended that its holder has given back."""
+"""The expiry in a lease that its holder has released."""
 
 
 class Steady:
-    """The time (UTC) as this machine had it at first, going on evenly however its clock is set meanwhile."""
+    """A clock (UTC) that starts at this machine's time and runs steadily, even if the machine's clock is set."""
 
     def __init__(self, wall: Callable[[], datetime] | None = None, steady: Callable[[], float] | None = None) -> None:
         self._steady = steady or _seconds
@@ -47,17 +47,17 @@ def _wall() -> datetime:
 
 
 def _seconds() -> float:
-    """Seconds that go on while the machine sleeps, where the system counts them."""
+    """Monotonic seconds, including those asleep if the system counts them."""
     clock = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 class LeaseTaken(RuntimeError):
-    """Somebody else holds the lease; the message names them."""
+    """Raised if another process holds the lease; the message names it."""
 
 
 class LeaseLost(RuntimeError):
-    """The lease was not renewed in time, or another process has taken it over."""
+    """Raised if the lease was not renewed in time, or was taken over."""
 
     def __init__(self, path: str, whom: str) -> None:
         super().__init__(
@@ -67,7 +67,7 @@ class LeaseLost(RuntimeError):
 
 @dataclass(frozen=True)
 class Signature:
-    """What the lease object records of its holder; times in UTC."""
+    """The holder's record in the lease object; times in UTC."""
 
     token: str
     host: str
@@ -77,7 +77,7 @@ class Signature:
 
     @classmethod
     def new(cls, now: datetime) -> Signature:
-        """Of this process from `now` on."""
+        """A signature of this process from `now` on."""
         started = now.isoformat(timespec="seconds")
         return cls(uuid.uuid4().hex, socket.gethostname(), os.getpid(), started, "").until(now + LASTS)
 
@@ -89,11 +89,11 @@ class Signature:
 
     @property
     def released(self) -> bool:
-        """Whether the holder has given it back."""
+        """Whether the holder has released the lease."""
         return self.over(RELEASED)
 
     def over(self, now: datetime, by: timedelta = timedelta()) -> bool:
-        """Whether the lease has expired, `by` so long."""
+        """Whether the lease expired at least `by` ago."""
         return now >= datetime.fromisoformat(self.expires) + by
 
     def words(self) -> str:
@@ -105,8 +105,8 @@ class Signature:
 class Lease:
     """The lease at `path` of an object store, for this process; `now` is the time (aware), by default a Steady.
 
-    No clock that is set makes two holders: the holder goes by a clock of its own that nobody sets, and whoever finds
-    the lease expired by the wall clock asks the store, by its one clock, when it was renewed last.
+    A clock that is set cannot cause two holders: the holder uses a steady clock, and a process that finds the lease
+    expired by its wall clock asks the store, which has one clock, when it was last renewed.
     """
 
     def __init__(self, store: ObjectStore, path: str, now: Callable[[], datetime] | None = None) -> None:
@@ -117,7 +117,7 @@ class Lease:
 
     @property
     def token(self) -> str:
-        """Distinguishes this lease from those before and after it."""
+        """The text that identifies this lease among those before and after it."""
         return self._mine.token
 
     def acquire(self) -> None:
@@ -141,19 +141,19 @@ class Lease:
         self.check()
 
     def check(self) -> None:
-        """Raises LeaseLost where another process may hold the role by now."""
+        """Raise LeaseLost if another process may hold the role by now."""
         if self._lost is None and self._mine.over(self._now()):
             self._lost = f"the clock: it was not renewed before {self._mine.expires}"
         if self._lost is not None:
             raise LeaseLost(self.path, self._lost)
 
     def release(self) -> None:
-        """Leave the lease to the next: it is over at once, with no need to wait for clocks."""
+        """Release the lease: it ends at once, and nobody has to wait for clocks."""
         if self._lost is None:
             self._put(self._mine.until(RELEASED), self._tag)
 
     def _put(self, next: Signature, tag: str | None) -> str | None:
-        """Writes where the object still has `tag`, or is not there for None; else returns who was faster."""
+        """Write the object if it still has `tag` (None: if it does not exist); else return the faster signature."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
@@ -164,13 +164,13 @@ class Lease:
             there = read(self.store, self.path)
             if there is None or there[0].token != self.token:
                 return there[0].words() if there else "whoever removed it"
-            next, self._tag = there  # an earlier put of ours, whose answer did not come through
+            next, self._tag = there  # our own earlier put, with a lost answer
         self._mine = next
         return None
 
 
 class Renewal(threading.Thread):
-    """Renews a lease in the background until it is stopped or the lease is lost."""
+    """The thread that renews a lease until it is stopped or the lease is lost."""
 
     def __init__(self, lease: Lease) -> None:
         super().__init__(name=f"lease {lease.path}", daemon=True)
@@ -183,17 +183,17 @@ class Renewal(threading.Thread):
             except LeaseLost as lost:
                 log.error("%s", lost)
                 return
-            except Exception as error:  # the store may be back before the lease is over
+            except Exception as error:  # the store may be back before the lease expires
                 log.warning("lease %s not renewed, trying again: %s", self._lease.path, error)
 
     def stop(self) -> None:
-        """Ends the thread, which may be waiting for the store."""
+        """End the thread, which may be waiting for the store."""
         self._stopped.set()
         self.join()
 
 
 def read(store: ObjectStore, path: str) -> tuple[Signature, str | None] | None:
-    """Who signed the lease last and the object's ETag; None where there is no lease."""
+    """The last signature of the lease and the object's ETag; None if there is no lease."""
     import obstore
 
     try:
@@ -208,7 +208,7 @@ def read(store: ObjectStore, path: str) -> tuple[Signature, str | None] | None:
 
 
 def age_of(store: ObjectStore, path: str) -> timedelta:
-    """How long ago the object was put, by the clock of the store alone: that of an object put just now is asked for."""
+    """The age of the object by the store's clock alone, compared with an object that is put now."""
     import obstore
 
     probe = f"{path}.{uuid.uuid4().hex}"
@@ -222,7 +222,7 @@ def age_of(store: ObjectStore, path: str) -> timedelta:
 
 
 def verify(store: ObjectStore, path: str, token: str) -> None:
-    """Raises LeaseLost where the lease is not, or no longer, the one of `token`: for a holder's other processes."""
+    """Raise LeaseLost if the lease is not the one of `token`; for a holder's other processes."""
     there = read(store, path)
     if there is None or there[0].token != token:
         raise LeaseLost(path, there[0].words() if there else "whoever removed it")

@@ -1,4 +1,4 @@
-"""Looking into a lake without Spark: rows of one table, filtered, the latest revision only, newest last."""
+"""Queries of a lake without Spark: filtered rows of one table, the latest revisions only, newest last."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class View:
-    """One thing to look at: its table, its time, and in SQL the weightiest and newest first, the latest of a key."""
+    """A view: its table and time column, its order (weightiest and newest first) and the key of a revision as SQL."""
 
     table: Table
     time: str
@@ -41,17 +41,17 @@ class View:
     only: str = "true"
     written_by: str = "run --once"
     goes_on: str = ""
-    """In SQL what is shown whenever it began; of such a thing the latest state is asked what it is about."""
+    """SQL for rows that are shown whenever they began; their latest state says what they are about."""
 
     def place(self, name: str) -> str:
-        """The SQL that names the cluster, topic or partition of a row."""
+        """The SQL for the cluster, topic or partition of a row."""
         return f"labels['{name}']" if self.table is alerts.TABLE else name
 
     def select(self, wanted: Filter) -> str:
-        """The query for the latest rows wanted."""
+        """The query for the latest rows that match."""
         latest = f"QUALIFY row_number() OVER ({self.latest}) = 1" if self.latest else ""
         before, after = wanted.where(self), self.only
-        if self.goes_on:  # what an alert is about changes: its latest state is asked
+        if self.goes_on:  # an alert's topics change: those of its latest state count
             before, after = after, before
         return f"SELECT * FROM (SELECT * FROM t WHERE {before} {latest}) WHERE {after}"
 
@@ -81,7 +81,7 @@ VIEWS = {
         alerts.TABLE,
         "last_ts",
         first="CASE state WHEN 'firing' THEN 0 ELSE 1 END, last_ts DESC",
-        # As it was written: a verdict that is withdrawn and restored fires again, at the time it had before.
+        # by time of writing: a verdict that is withdrawn and restored fires again with the time that it had before
         latest="PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, last_ts DESC, state DESC",
         written_by="check",
         goes_on="state = 'firing'",
@@ -100,7 +100,7 @@ VIEWS = {
 
 @dataclass(frozen=True)
 class Filter:
-    """Which rows; None means all. `since` is a moment, or one for each cluster; rows of `until` itself are in."""
+    """A filter of rows; None is no condition. `since` is one moment or one by cluster; `until` is inclusive."""
 
     cluster: str | None = None
     topic: str | None = None
@@ -126,7 +126,7 @@ class Filter:
         return topic + ([f"partition = {self.partition}"] if self.partition is not None else [])
 
     def _of_incidents(self) -> list[str]:
-        """An incident is about several partitions and topics."""
+        """SQL for incidents, which have several partitions and topics."""
         topic = [f"array_has(topics, {text(self.topic)})"] if self.topic is not None else []
         if self.partition is None:
             return topic
@@ -134,7 +134,7 @@ class Filter:
         return [*topic, f"strpos(concat(', ', array_to_string(partitions, ', '), ','), {text(name)}) > 0"]
 
     def _of_alerts(self) -> list[str]:
-        """An alert is about several partitions and topics, and may name too many to list: then it may be about any."""
+        """SQL for alerts, which have several partitions and topics; one with too many to list may be about any."""
         parts = []
         if self.topic is not None:
             parts.append(f"(labels['topic'] = {text(self.topic)} OR {_among('topics', f', {self.topic},')})")
@@ -149,14 +149,13 @@ _ARROW_TYPES = {
     "array": "List", "struct": "Struct", "string": "Utf8", "int": "Int32", "bigint": "Int64", "double": "Float64",
     "boolean": "Boolean", "timestamp": 'Timestamp(µs, "UTC")', "<": "(", ">": ")",
 }  # fmt: skip
-"""The parts of a declared type of lists as DataFusion names them."""
+"""DataFusion's names of the parts of a declared list type."""
 
 
 def query(table: DeltaTable, sql: str) -> list[Row]:
-    """Rows of a query in SQL, which calls the table `t`; maps are dictionaries.
+    """The rows of an SQL query over table `t`; maps are dictionaries.
 
-    A column that the query names and an earlier version did not write is null. Where a file is gone, the table is read
-    as it is by then.
+    A column of the query that an earlier version did not write is null. If a file is gone, the table is opened again.
     """
     if later := _later(table, sql):
         table_name, sql = "stored", f"WITH t AS (SELECT *, {later} FROM stored) {sql}"
@@ -183,7 +182,7 @@ def select_first(lake: Lake, table: Table, sql: str, order: str, limit: int) -> 
 
 
 def _later(table: DeltaTable, sql: str) -> str:
-    """The columns that a table lacks, of those that its schema has now and a query names, as SQL."""
+    """SQL for columns of the declared schema that a query names and the table lacks."""
     place = table.table_uri.rstrip("/")
     columns = next((one.columns for one in tables().values() if place.endswith(f"/{one.path}")), ())
     named = [column for column in columns if column.name in sql]
@@ -195,9 +194,9 @@ def _later(table: DeltaTable, sql: str) -> str:
 
 
 def _unknown(column: Column, words: str) -> str:
-    """SQL: null of a column's type, made of a column of strings, which cast to every type.
+    """SQL for a null of a column's type, cast from a column of strings.
 
-    A constant in a grouping is one that DataFusion mistakes for another column.
+    It is no constant, since DataFusion mistakes a constant in a grouping for another column.
     """
     if column.type.startswith("array<"):  # unnest refuses a null of no type
         kind = re.sub(
@@ -209,7 +208,7 @@ def _unknown(column: Column, words: str) -> str:
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of a column. pyarrow would make dictionaries of maps by itself, and import pandas for times."""
+    """The values of a column, maps as dictionaries; pyarrow itself would import pandas for times."""
     values: list[Any] = column.to_pylist()
     if not type(column.type).is_map(column.type):
         return values
@@ -217,7 +216,7 @@ def _values(column: Any) -> list[Any]:
 
 
 def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> str:
-    """SQL: whether `time` is not before a moment, or before that of its cluster, where it has one."""
+    """SQL for `time` at or after a moment, or after that of its cluster if there is one for each."""
     if isinstance(since, datetime):
         return f"{time} >= {instant(since)}"
     if not since:
@@ -228,10 +227,10 @@ def after(since: datetime | Mapping[str, datetime], time: str, cluster: str) -> 
 
 
 def presents(lake: Lake) -> dict[str, datetime]:
-    """Up to when (event time) the reconstruction of each cluster has come: what bronze holds beyond is not yet judged.
+    """The event time that the reconstruction of each cluster has reached; later rows of bronze are not judged yet.
 
-    `brokers.ts` counts whatever was read, as does no other column: while the brokers report only that nothing happens,
-    partitions have no event, and minutes end one by one. Lakes of earlier versions have the others alone.
+    Only `brokers.ts` advances with all that was read: while brokers report that nothing happens, partitions have
+    no event, and minutes end one by one. Lakes of earlier versions have only the other columns.
     """
     found: dict[str, datetime] = {}
     columns = ((brokers.TABLE, "ts"), (partition_health.TABLE, "last_event_ts"), (cluster_minute.TABLE, "minute"))
@@ -243,7 +242,7 @@ def presents(lake: Lake) -> dict[str, datetime]:
 
 
 def beginnings(lake: Lake) -> dict[str, datetime]:
-    """When (event time) each cluster first reported anything: the first HW of its first minute, or that minute."""
+    """The event time of each cluster's first report: the first HW of its first minute, or that minute."""
     minutes = f"SELECT cluster, min(minute) AS ts FROM t {_of_events('minute')}"
     found = {row["cluster"]: row["ts"] for row in select_rows(lake, cluster_minute.TABLE, minutes)}
     within = [
@@ -257,19 +256,19 @@ def beginnings(lake: Lake) -> dict[str, datetime]:
 
 
 def _of_events(time: str) -> str:
-    """Leaves out times that no event has: rows set aside for theirs count in their own minutes."""
+    """SQL without times that no event can have: quarantined rows count in their own minutes."""
     return f"WHERE {time} BETWEEN {instant(FIRST)} AND {instant(LAST)} GROUP BY cluster"
 
 
 def rows(lake: Lake, name: str, wanted: Filter, limit: int) -> tuple[list[Row], int]:
-    """At most `limit` rows of a view, the weightiest and newest, in ascending order; and how many match in all."""
+    """At most `limit` rows of a view, the weightiest and newest, in ascending order, and the number that match."""
     view = VIEWS[name]
     found, matching = select_first(lake, view.table, view.select(wanted), view.first, limit)
     return found[::-1], matching
 
 
 def tally(lake: Lake, name: str, wanted: Filter, key: str) -> list[Row]:
-    """How many `rows` of a view each value of `key` has."""
+    """The number of a view's `rows` by value of `key`."""
     return _grouped(lake, name, wanted, key, "count(*) AS rows")
 
 
@@ -286,13 +285,13 @@ def _grouped(lake: Lake, name: str, wanted: Filter, key: str, values: str) -> li
 
 
 def _among(label: str, name: str) -> str:
-    """SQL: whether `name`, with the commas around it, is in a label that lists names, or may be among `N more`."""
+    """SQL for `name` in a label that lists names, with commas around it, or possibly among its `N more`."""
     listed = f"labels['{label}']"
     return f"(strpos(concat(', ', {listed}, ','), {text(name)}) > 0 OR {listed} LIKE '% more')"
 
 
 def text(value: str) -> str:
-    """A string in SQL."""
+    """A string as SQL."""
     return "'" + value.replace("'", "''") + "'"
 
 
@@ -307,5 +306,5 @@ def moment(microseconds: int) -> datetime:
 
 
 def instant(ts: datetime) -> str:
-    """A moment in SQL."""
+    """A moment as SQL."""
     return f"timestamp '{ts.astimezone(UTC).isoformat()}'"

@@ -12,11 +12,11 @@ from pipelines.lake.lake import Lake
 T = TypeVar("T")
 _log = logging.getLogger("hwmark.lake")
 _damaged: dict[str, dict[str, str]] = {}
-"""By root of a lake and path of a record why it was no such record when this process read it last."""
+"""The reason why a record was damaged when this process last read it, by root of the lake and path."""
 
 
 def record(lake: Lake, path: str, kind: type[T], damaged: T | None = None) -> T | None:
-    """The value that a record holds; None where it is not there, `damaged` where it is something else."""
+    """The value in a record; None if there is none, `damaged` if the content is something else."""
     try:
         with lake.files().open_input_stream(path) as stream:
             return decode(lake, path, stream.read(), kind)
@@ -27,7 +27,7 @@ def record(lake: Lake, path: str, kind: type[T], damaged: T | None = None) -> T 
 
 
 def decode(lake: Lake, path: str, content: bytes, kind: type[T]) -> T:
-    """The value in a record with this content. Raises ValueError where it is something else, and keeps that."""
+    """The value in a record with this content. Raises ValueError if it is something else, and remembers that."""
     damage = _damaged.setdefault(lake.root, {})
     try:
         value = msgspec.json.decode(content, type=kind)
@@ -42,10 +42,10 @@ def decode(lake: Lake, path: str, content: bytes, kind: type[T]) -> T:
 
 
 def damaged_records(lake: Lake) -> dict[str, str]:
-    """The records that were damaged when this process read them last, by their paths, and why."""
+    """The records that were damaged when this process last read them, by path, with the reason."""
     return dict(_damaged.get(lake.root, {}))
 
 
 def write_record(lake: Lake, path: str, value: object) -> None:
-    """Has a record hold this value, durably."""
+    """Write a value as a record, durably."""
     lake.write_durably(path, msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""Retention: files of which every row is too old are taken out of a table. No file is written anew for it."""
+"""Retention: files with only old rows are removed from a table; no file is rewritten for it."""
 
 from __future__ import annotations
 
@@ -27,15 +27,18 @@ TIMES = {
     "timeline": "ts",
     **dict.fromkeys(("minute_stats", "cluster_minute", "broker_minute"), "minute"),
 }
-"""Tables that grow old, by the column of their time; losses, results and alerts are kept. A file of theirs that was
-compacted has the rows of one day (UTC)."""
+"""The tables with retention, each with its time column; losses, results and alerts are kept. A compacted file has the
+rows of one day (UTC)."""
 GO_ON = ("cluster_minute", "broker_minute")
-"""Of these the file stays that has a cluster's last minute: its gauges go on from there, however long it was silent."""
+"""Tables whose file with a cluster's last minute stays: the gauges go on from there after any silence."""
 
 
 def remove_older(lake: Lake, name: str, oldest: datetime, among: Collection[str] | None = None) -> int:
-    """Takes out files whose latest row is before `oldest`, of `among` (paths in Delta's log), in one commit of
-    removals alone; how many rows went. Raises CommitFailedError where somebody else removed one meanwhile."""
+    """Remove files with no row at or after `oldest`, among paths in Delta's log, in one commit of removals alone.
+
+    Returns the number of removed rows. Raises CommitFailedError if another writer removed one of the files
+    meanwhile.
+    """
     table, limit_us = lake.open(name), round(oldest.timestamp() * 1_000_000)
     old = [
         span
@@ -51,7 +54,7 @@ def remove_older(lake: Lake, name: str, oldest: datetime, among: Collection[str]
 
 
 def _last_of_clusters(table: DeltaTable) -> set[str]:
-    """The files that have the last minute of any cluster."""
+    """The files with the last minute of some cluster."""
     rows = dataset(table).to_table(["cluster", "minute", "__filename"])
     ends = rows.group_by(["cluster", "__filename"]).aggregate([("minute", "max")]).sort_by("minute_max")
     return set(dict(zip(ends["cluster"].to_pylist(), ends["__filename"].to_pylist(), strict=True)).values())

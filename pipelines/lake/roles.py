@@ -24,22 +24,22 @@ class RoleHeld(RuntimeError):
 
 
 class NotLockable(RuntimeError):
-    """The lake lies where no lock can be had."""
+    """Raised if the lake's file system has no locks."""
 
     def __init__(self, lake: str, why: object) -> None:
         super().__init__(f"the roles of lake {lake} cannot be locked: {why}")
 
 
 class Held:
-    """A role in hand. A lock of the kernel stays until the process ends; a lease has to be looked after."""
+    """A held role. A kernel lock stays until the process ends; a lease may be lost."""
 
     def __init__(self, lease: Lease | None = None) -> None:
         self._lease = lease
         self.token = lease.token if lease else None
-        """What another process of the holder shows to `verify_role`; None where there is no need."""
+        """The token that the holder's other processes pass to `verify_role`; None if none is needed."""
 
     def check(self) -> None:
-        """Before each commit: raises LeaseLost where the role may be another's by now."""
+        """Raise LeaseLost if another process may hold the role by now; to be called before each commit."""
         if self._lease is not None:
             self._lease.check()
 
@@ -63,7 +63,7 @@ def hold(lake: str, role: str, storage_options: StorageOptions | None = None, *,
 
 
 def verify_role(lake: str, role: str, token: str | None, storage_options: StorageOptions) -> None:
-    """Raises LeaseLost where the role is no longer held by the process whose `token` this is."""
+    """Raise LeaseLost if the process with this `token` no longer holds the role."""
     if token is not None:
         verify(object_store(lake, storage_options), _path(role, "lease"), token)
 
@@ -94,7 +94,7 @@ def _leased(lake: str, role: str, storage_options: StorageOptions) -> Iterator[H
 
 @contextmanager
 def _locked(root: Path, lake: str, role: str) -> Iterator[Held]:
-    """The kernel frees the lock with the process, however that ends; the file only names the holder."""
+    """Hold a kernel lock, which ends with the process in any case; the file only names the holder."""
     path = root / _path(role, "lock")
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -114,7 +114,7 @@ def _locked(root: Path, lake: str, role: str) -> Iterator[Held]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether this is the file that others would lock."""
+    """Whether the path still leads to this file, so that others would lock it."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -132,7 +132,7 @@ def _sign(descriptor: int) -> None:
 
 
 def _doubt(pid: int, signed: datetime) -> str | None:
-    """Why the process with this number cannot be the one that signed; None where it can, or that is not known."""
+    """The reason why the process with this id cannot be the one that signed; None if it may be."""
     boot = time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else None
     if boot is None or not Path("/proc/self/stat").exists():
         return None
@@ -145,9 +145,9 @@ def _doubt(pid: int, signed: datetime) -> str | None:
 
 
 _ASKED_EVERY_S = 0.2
-"""How often one who waits for a role asks for it."""
+"""Seconds between attempts to get a held role."""
 _SLACK_S = 5
-"""A signature holds whole seconds, and clocks are slewed."""
+"""The tolerance of start times: a signature has whole seconds, and clocks are slewed."""
 
 
 def _holder(descriptor: int) -> str:

@@ -1,4 +1,4 @@
-"""Which times, and whose rows, each data file of a table has: by Delta's log, else by the file's own footer."""
+"""The times and clusters of each data file of a table: from Delta's log, else from the file's footer."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 DAY_US = 86_400_000_000
 ROUNDED_US = 1000
-"""Times in Delta's log are of milliseconds: its largest one may lie so far beyond that of the rows, or before it."""
+"""The precision of times in Delta's log: its largest one may be this far after, or before, that of the rows."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A file, when it was written, the bounds of its times (microseconds since 1970) and of its clusters.
+    """A file, its time of writing, and the bounds of its times (microseconds since 1970) and clusters, None if unknown.
 
-    None where nothing says what they are. `is_plain`: its text is of no type that deltalake alone writes.
+    `is_plain` if its text has no type that only deltalake writes.
     """
 
     file: Replaced
@@ -43,7 +43,7 @@ class Span:
 
     @property
     def day(self) -> int | None:
-        """The day of all its rows since 1970, None where they are of several, or not known."""
+        """The one day (since 1970) of all rows, None if there are several or they are not known."""
         if self.first is None or self.last is None:
             return None
         day = self.first // DAY_US
@@ -51,16 +51,16 @@ class Span:
 
     @property
     def cluster(self) -> str | None:
-        """The cluster of all its rows, None where they are of several, or not known."""
+        """The one cluster of all rows, None if there are several or they are not known."""
         return self.clusters[0] if self.clusters[0] == self.clusters[1] else None
 
     def ends_before(self, limit_us: int) -> bool:
-        """Whether every row of it is older."""
+        """Whether every row is older."""
         return self.last is not None and self.last + ROUNDED_US <= limit_us
 
 
 def spans(table: DeltaTable, folder: FileSystem, time: str | None) -> list[Span]:
-    """Those of the files that a table has now, by its column `time`."""
+    """The spans of a table's present files by its column `time`."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda span: _by_footer(span, folder, time), _by_log(table, time)))
 
@@ -89,7 +89,7 @@ def _column(present: Any, name: str, time: Any = None) -> list[Any]:
 
 
 def _by_footer(span: Span, folder: FileSystem, time: str | None) -> Span:
-    """With what the log does not have of it."""
+    """The span, with bounds from the file's footer."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -110,7 +110,7 @@ def _by_footer(span: Span, folder: FileSystem, time: str | None) -> Span:
 
 
 def _bounds(metadata: Any, name: str) -> tuple[Any, Any] | None:
-    """Least and largest value of a column, None where a row group has none, or one that Python has no type for."""
+    """The least and largest value of a column, None if a row group has none or Python has no type for it."""
     index = next((k for k in range(metadata.num_columns) if metadata.schema.column(k).path == name), None)
     if index is None or not metadata.num_rows:
         return None

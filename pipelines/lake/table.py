@@ -1,4 +1,4 @@
-"""One Delta table: the one way to open it, read it, append to it and overwrite rows of it."""
+"""Functions to open, read, append to and overwrite one Delta table; there is no other way."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Mode = Literal["append", "overwrite"]
 COMPACTION, RETENTION = "compaction", "retention"
-"""How a commit of ours says under MARK that it only put rows into other files, or took away files that are old."""
+"""The values under MARK of commits that only moved rows into other files, or only removed old files."""
 AGAIN = "again:"
-"""With this and a cluster begins that of a commit that put its rows into files of their own, to be read again."""
+"""The prefix, before a cluster, of the mark of a commit that moved its rows to files of their own, to be read again."""
 TRIES = 20
-"""So often a compaction is offered to a table that others commit to."""
+"""Attempts to commit a compaction to a table that others write."""
 ARROW_SCHEMA, HIDDEN = b"ARROW:schema", b"arrow:schema"
-"""The key in a footer under which Arrow keeps its own types, and one that Arrow does not look at."""
+"""The footer key of Arrow's own types, and one that Arrow ignores."""
 Versions = Mapping[str, int]
-"""By writer (Delta's app id) the version that it has reached with a commit."""
+"""The version that each writer (Delta's app id) reaches with a commit."""
 
 
 def exists(uri: str, storage_options: StorageOptions) -> bool:
@@ -60,9 +60,9 @@ def create(
     properties: Mapping[str, str] | None = None,
     words: str | None = None,
 ) -> DeltaTable:
-    """The table at `uri` as it is, made with this schema, these properties and `words` about it, where there is none.
+    """The table at `uri`; if there is none, it is made with this schema, these properties and the description `words`.
 
-    What a power failure left of its newest commit, which nobody has gone by, is set aside.
+    A newest commit that a power failure cut off is set aside.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -90,7 +90,7 @@ def create(
 
 
 def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
-    """Has a table have these properties: one commit where any of them differs."""
+    """Set properties of a table, in one commit if any of them differs."""
     there = table.metadata().configuration
     if any(there.get(name) != value for name, value in properties.items()):
         with durable(table):
@@ -98,10 +98,10 @@ def set_properties(table: DeltaTable, properties: Mapping[str, str]) -> None:
 
 
 def reopening(table: DeltaTable, read: Callable[[], T]) -> T:
-    """What `read` reads of a table; where a file is gone, as of the table as it is by then, once.
+    """The result of `read` on a table, which is opened once more if a file is gone.
 
-    A file that a version had is kept for a while after the version that replaced it (`[run] gold_retention`): who reads
-    for longer meets it no more. One that the newest version lacks, too, is raised as it is.
+    A replaced file is kept for a while (`[run] gold_retention`); a longer read finds it gone. If a file of the newest
+    version is missing, too, the error is raised.
     """
     try:
         return read()
@@ -113,21 +113,21 @@ def reopening(table: DeltaTable, read: Callable[[], T]) -> T:
 
 
 def is_missing_file(error: BaseException) -> bool:
-    """Whether a read failed on a file that is not there, in the words of pyarrow, DuckDB or deltalake's engine."""
+    """Whether a read failed on a missing file, by the messages of pyarrow, DuckDB or deltalake's engine."""
     words = str(error)
     gone = "os error 2)" in words or "[errno 2]" in words or "not found" in words
     return isinstance(error, FileNotFoundError) or (gone and ".parquet" in words)
 
 
 def add_columns(table: DeltaTable, schema: pa.Schema) -> DeltaTable:
-    """The table, with those columns of `schema` added that it lacks: it was made by an earlier version."""
+    """The table, with the missing columns of `schema` added: an earlier version made it."""
     from deltalake.exceptions import CommitFailedError
 
     if _lacking(table, schema):
         with durable(table):
             try:
                 table.alter.add_columns(_lacking(table, schema))
-            except CommitFailedError:  # somebody else added them in the meantime, or it fails once more
+            except CommitFailedError:  # another process added them meanwhile, or it fails again
                 table.update_incremental()
                 if _lacking(table, schema):
                     table.alter.add_columns(_lacking(table, schema))
@@ -147,10 +147,10 @@ def dataset(
     reading: ds.ParquetReadOptions | None = None,
     keep: Callable[[str], bool] = lambda path: True,
 ) -> ds.Dataset:
-    """The rows of a table, or those of the files whose paths `keep` says yes to, for filters and projections.
+    """The rows of a table, or of its files whose paths `keep` accepts, as a dataset for filters and projections.
 
-    On a disk through pyarrow's own file system: deltalake's is made of Python objects, and a thread of pyarrow that
-    lets go of one as the process ends aborts it ("terminate called without an active exception").
+    On a disk it uses pyarrow's own file system: deltalake's has Python objects, and a pyarrow thread that releases one
+    while the process ends aborts it ("terminate called without an active exception").
     """
     folder = file_system(table.table_uri) if local_path(table.table_uri) is not None else None
     rows = table.to_pyarrow_dataset(filesystem=folder, schema=schema, parquet_read_options=reading)
@@ -158,10 +158,10 @@ def dataset(
 
 
 def with_plain_text(rows: ds.FileSystemDataset, keep: Callable[[str], bool] = lambda path: True) -> ds.Dataset:
-    """The same rows, none of which has text of Arrow's type `string_view`.
+    """The same rows, without text of Arrow's type `string_view`.
 
-    deltalake leaves it where it deletes, merges or is given it, and Arrow compares it with no other text. Such a file
-    is read as one that does not say which of Arrow's types it was written from.
+    deltalake writes that type when it deletes or merges, and Arrow cannot compare it with other text. Such a file is
+    read as if it had no Arrow schema.
     """
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -180,9 +180,9 @@ def with_plain_text(rows: ds.FileSystemDataset, keep: Callable[[str], bool] = la
 
 
 def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> None:
-    """One commit that adds rows to a table of anybody's, partitioned or not.
+    """Append rows to any table, partitioned or not, in one commit.
 
-    `versions` are those that its writers reach with it; `mark` is what hwmark says in it of its own upkeep.
+    `versions` are those that its writers reach with it; `mark` is hwmark's mark of upkeep.
     """
     from deltalake import write_deltalake
 
@@ -194,11 +194,11 @@ def append(table: DeltaTable, rows: pa.Table, versions: Versions, mark: str) -> 
 
 
 def add_files(table: DeltaTable, files: Sequence[Written], versions: Versions, mode: Mode = "append") -> None:
-    """One commit that adds Parquet files which stand in the table's folder already.
+    """Add Parquet files that are already in the table's folder, in one commit.
 
-    One that overwrites takes away the files that `table` has: where a commit came after that, it raises
-    CommitFailedError (the library would go on, and leave the files that a compaction has put in their place).
-    Raises UsageError where the table is partitioned by what a file has several values of.
+    An overwriting commit removes the files of `table` and raises CommitFailedError if another commit came after that
+    (the library would go on, and keep the files of a compaction). Raises UsageError if a file has several values of a
+    column by which the table is partitioned.
     """
     require_writable(table, REWRITES if mode == "overwrite" else ())
     added = [_added(table, file, data_change=True) for file in files]
@@ -207,7 +207,7 @@ def add_files(table: DeltaTable, files: Sequence[Written], versions: Versions, m
         table.create_write_transaction(
             added,
             mode=mode,
-            schema=table.schema(),  # a schema without the comments would replace that with them
+            schema=table.schema(),  # a schema without comments would replace the one with them
             partition_by=table.metadata().partition_columns,
             commit_properties=_properties(versions, retries=0 if mode == "overwrite" else None),
             post_commithook_properties=no_hooks(table.table_uri),
@@ -222,7 +222,7 @@ def _added(table: DeltaTable, file: Written, *, data_change: bool) -> AddAction:
 
 
 def partition_values(table: DeltaTable, file: Written) -> dict[str, str | None]:
-    """The values by which a file belongs to a partition of the table, from the bounds of its columns."""
+    """The partition values of a file, from the bounds of its columns."""
     stats, values = json.loads(file.stats), {}
     for name in table.metadata().partition_columns:
         least, most = (stats.get(bounds, {}).get(name) for bounds in ("minValues", "maxValues"))
@@ -237,9 +237,9 @@ def partition_values(table: DeltaTable, file: Written) -> dict[str, str | None]:
 
 
 def committing(commit: Callable[[], None]) -> None:
-    """Commits, and once more where a commit of another came in between, as `maintain` makes some while the job runs.
+    """Commit, and try once more if another commit came in between; `maintain` makes some while the job runs.
 
-    `commit` opens the table itself and reads of it what it goes by.
+    `commit` opens the table itself, so that the second try starts from its present state.
     """
     from deltalake.exceptions import CommitFailedError
 
@@ -251,7 +251,7 @@ def committing(commit: Callable[[], None]) -> None:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A file that a commit takes away: its path as Delta's log has it, its bytes, and its values as a partition."""
+    """A file that a commit removes: its path in Delta's log, its bytes and its partition values."""
 
     path: str
     size: int
@@ -265,17 +265,17 @@ def replace_files(
     mark: str | None = COMPACTION,
     versions: Versions | None = None,
 ) -> None:
-    """One commit that takes files away, and puts others in their place: a COMPACTION those of the same rows.
+    """Replace files by others in one commit; with COMPACTION, the others have the same rows.
 
-    What others append meanwhile stays. Raises CommitFailedError where somebody removed one of the files: the library
-    does not ask that of files which are removed here, so each try is for the version that was looked at.
+    Rows appended meanwhile stay. Raises CommitFailedError if another writer removed one of the files: the library does
+    not check that, so each try is for the version that was read here.
     """
     from deltalake.exceptions import CommitFailedError
     from deltalake.transaction import RemoveAction
 
     now_ms, news = time.time_ns() // 1_000_000, mark != COMPACTION
     require_writable(table, () if not news else REWRITES if written else REMOVES)
-    # The library quotes the path of what is removed, as it does that of what is added.
+    # The library quotes paths of removed files as it does those of added ones.
     taken = [RemoveAction(unquote(file.path), news, now_ms, file.size, dict(file.values)) for file in files]
     put = [_added(table, file, data_change=news) for file in written]
     sync_files(table.table_uri, (file.path for file in written))
@@ -300,9 +300,9 @@ def replace_files(
 
 
 def has_declared(table: DeltaTable, schema: pa.Schema) -> bool:
-    """Whether its files have all columns of its declared schema in their types, and no row that is not one of it.
+    """Whether a table's files have all declared columns in their types, and only rows of the table.
 
-    Files of a partitioned table lack a column; with a newer reader version they may have removed rows or other names.
+    Files of a partitioned table lack a column; with a newer reader version, rows may be deleted or columns renamed.
     """
     from deltalake import Schema
 
@@ -314,10 +314,10 @@ def has_declared(table: DeltaTable, schema: pa.Schema) -> bool:
 
 @contextmanager
 def _own_commit_accepted(table: DeltaTable, versions: Versions, files: Collection[str] = frozenset()) -> Iterator[None]:
-    """Lets a conflict pass where the commit that it is with is this one: the table has its versions and files.
+    """Accept a conflict with our own commit, whose versions and files the table has.
 
-    A store may do what it is asked and then answer with an error: the client asks again and meets its own commit.
-    When `with` ends, the commit outlives a power failure.
+    A store may carry out a request and answer with an error: the client repeats it and meets its own commit. At the end
+    of the `with` block the commit outlives a power failure.
     """
     from deltalake.exceptions import CommitFailedError
 

@@ -1,4 +1,4 @@
-"""The file mode creation mask of this process, which its children, Spark's among them, inherit."""
+"""The file mode creation mask (umask) of this process, which its children and Spark's inherit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 def umask() -> int:
-    """The mask in force. It can only be read by setting it: meanwhile nothing is open to others."""
+    """The present mask, which can only be read by setting it; meanwhile it is the strictest."""
     now = os.umask(0o077)
     os.umask(now)
     return now
@@ -16,7 +16,7 @@ def umask() -> int:
 
 @contextmanager
 def umask_restored() -> Iterator[None]:
-    """Whatever is set inside, the mask is afterwards what it was."""
+    """Restore the mask at the end of the block."""
     before = umask()
     try:
         yield

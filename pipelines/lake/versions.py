@@ -1,4 +1,4 @@
-"""Which version each table of a lake is at, asked again and again: two names of its log a table, no table is opened."""
+"""The versions of a lake's tables, for frequent polling: by two names in each log, without opening a table."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from pipelines.lake.lake import Lake
 
 Version = tuple[int, int]
-"""A version, and when its commit was written (ns): a table that was made anew begins at 0 again."""
+"""A version and its commit's time of writing (ns): a new table starts at 0 again."""
 
 
 @dataclass
 class Versions:
-    """The versions of the tables of one lake; remembers where each was, so that a look costs little."""
+    """The versions of one lake's tables, which remembers the last ones so that a look costs little."""
 
     lake: Lake
     _known: dict[str, Version] = field(default_factory=dict)
 
     def now(self) -> dict[str, Version]:
-        """The version of every table that there is, by its name. Raises what the lake's file system raises."""
+        """The version of every existing table, by name. Raises the errors of the lake's file system."""
         found = {name: version for name in tables() if (version := self._version(name)) is not None}
         self._known = dict(found)
         return found
@@ -31,7 +31,7 @@ class Versions:
     def _version(self, name: str) -> Version | None:
         known = self._known.get(name)
         written = None if known is None else self._written(name, known[0])
-        if known is None or written != known[1]:  # never seen, or its log was cleaned, or it was made anew
+        if known is None or written != known[1]:  # first seen, or its log was cleaned, or it is a new table
             table = self.lake.find(name)
             return None if table is None else self._at(name, table.version())
         while (following := self._written(name, known[0] + 1)) is not None:
@@ -42,7 +42,7 @@ class Versions:
         return version, self._written(name, version) or 0
 
     def _written(self, name: str, version: int) -> int | None:
-        """When the commit of a version was written, None where the log does not have it."""
+        """The time of writing of a version's commit, None if the log does not have it."""
         from pyarrow.fs import FileType
 
         info = self.lake.files(name).get_file_info(commit_path(version))

@@ -1,4 +1,4 @@
-"""What of a Delta table a commit of hwmark would break: such a table is refused by name."""
+"""Delta features and properties that a commit of hwmark would break: such a table is refused with their names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,23 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 REMOVES = {"delta.appendOnly"}
-"""Properties that a commit breaks which takes files away."""
+"""Properties that a commit with removed files breaks."""
 REWRITES = {*REMOVES, "delta.enableChangeDataFeed"}
-"""Those that one breaks which puts some of their rows into others: it writes no record of what changed."""
+"""Properties that a rewriting commit breaks: it writes no change data."""
 KEPT = {
     "appendOnly", "changeDataFeed", "checkConstraints", "generatedColumns", "invariants", "timestampNtz",
     "v2Checkpoint", "variantType",
 }  # fmt: skip
-"""Features of Delta that deltalake writes; what they ask of a commit stands in properties or columns."""
+"""Delta features that deltalake writes; their demands on a commit are in properties or columns."""
 CHECKED = "delta.constraints."
-"""The beginning of the properties that are CHECK constraints."""
+"""The prefix of properties that are CHECK constraints."""
 
 
 def require_writable(table: DeltaTable, broken: Collection[str] = REWRITES) -> DeltaTable:
-    """The table. Raises UsageError naming what of it deltalake cannot write, or our commits do not ask or keep, as
-    properties in `broken`."""
+    """Return the table. Raises UsageError with a feature that deltalake cannot write or our commits would break.
+
+    `broken` are the properties that the commit breaks.
+    """
     for what, way_out in _obligations(table, broken):
         raise UsageError(
             f"{table.table_uri} has {what}: drop it where it was set ({way_out}), or have hwmark write into another "
@@ -35,7 +37,7 @@ def require_writable(table: DeltaTable, broken: Collection[str] = REWRITES) -> D
 
 
 def _obligations(table: DeltaTable, broken: Collection[str]) -> Iterator[tuple[str, str]]:
-    """What no commit of ours keeps, and how it goes."""
+    """The features and properties that our commits would break, each with its remedy."""
     properties, protocol, schema = table.metadata().configuration, table.protocol(), table.schema().to_json()
     for name in properties:
         if name.startswith(CHECKED):
