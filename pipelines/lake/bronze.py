@@ -106,7 +106,8 @@ def _by_partition(events: pa.Table, columns: Sequence[str]) -> list[pa.Table]:
 def _written(folder: FileSystem, events: pa.Table, layout: Layout) -> Written:
     """Write a file of events, with their coverage in its footer unless the file is small.
 
-    A batch may take a part of a large file."""
+    A batch may take a part of a large file.
+    """
     by_remainder = layout == "buckets" and divisor_of(len(events)) > 1
     if not by_remainder and len(events) < WORTH:
         return write_file(folder, "replication_events", events.schema, row_groups(events))

@@ -94,7 +94,8 @@ class Lake:
     def replace(self, table: Table | str) -> None:
         """Replace the table by an empty one under a new id, so that a stream over it fails with that reason.
 
-        Its version goes on; properties and the versions that its writers have reached stay."""
+        Its version goes on; properties and the versions that its writers have reached stay.
+        """
         from deltalake import DeltaTable
 
         found, made = self.open(table), declared(table)

@@ -1,7 +1,7 @@
-"""The classes of Spark as the JVM has them once they are loaded, in a file that later JVMs map (AppCDS).
+"""The loaded classes of Spark in a file that later JVMs map (AppCDS).
 
-A session starts a third sooner with it: 17 s of `run --once` on a small lake become 11. A JVM compares the file with
-itself and with its class path, and one that does not fit starts as it would without.
+A session starts a third sooner with it: `run --once` on a small lake takes 11 s instead of 17. A JVM checks the file
+against itself and its class path, and starts without it if they do not fit.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ FILE = "classes.jsa"
 KEY = "classes.key"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SILENT = "-Xlog:cds*=off"
-"""A file that does not fit is no news to anybody who reads Spark's log."""
+"""Options against warnings about a file that does not fit."""
 ENDS_S = 300
 
 
 def used(folder: str | None, conf: Mapping[str, str]) -> dict[str, str]:
-    """The setting by which a driver's JVM maps the archive of `folder`: none without one, or where `conf` chooses."""
+    """The setting by which a driver's JVM maps the archive of `folder`; empty without one, or if `conf` has its own."""
     options = conf.get(JAVA_OPTIONS, "")
     chosen = any(name in options for name in ("ArchiveClassesAtExit", "SharedArchiveFile", "-Xshare"))
     if folder is None or chosen or not Path(folder, FILE).is_file():
@@ -38,16 +38,16 @@ def used(folder: str | None, conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def made(folder: Path, java: str) -> bool:
-    """Whether the classes of this Java and Spark are in `folder`."""
+    """Whether `folder` has an archive for this Java and Spark."""
     key = folder / KEY
     return (folder / FILE).is_file() and key.is_file() and key.read_text() == _key(folder, java)
 
 
 def make(folder: Path, java: str, options: str, work: Callable[[Mapping[str, str]], SparkSession]) -> None:
-    """Lets a JVM leave its classes in `folder` as it ends.
+    """Run a JVM that writes its classes to `folder` when it ends.
 
-    `work` starts a session with the settings that it is given, has it do what the job does, and returns it;
-    `options`: Java's for the driver.
+    `work` starts a session with the given settings, does with it what the job does, and returns it; `options` are
+    Java's for the driver.
     """
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         left = Path(scratch, FILE)
@@ -61,7 +61,7 @@ def make(folder: Path, java: str, options: str, work: Callable[[Mapping[str, str
 
 
 def _end(spark: SparkSession) -> None:
-    """Stops the session and waits for its JVM, which writes the file as its last deed."""
+    """Stop the session and wait for its JVM, which writes the file last."""
     known = jvm_of(spark)
     spark.stop()
     if known is None:
@@ -73,7 +73,7 @@ def _end(spark: SparkSession) -> None:
 
 
 def _key(folder: Path, java: str) -> str:
-    """What an archive depends on: the Java, Spark with where it stands, and the jars of the class path."""
+    """The key of an archive: the Java, Spark with its path, and the jars of the class path."""
     import pyspark
 
     jars = sorted(jar.name for jar in (folder / LOCAL).glob("*.jar"))

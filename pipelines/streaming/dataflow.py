@@ -44,7 +44,7 @@ def packed_bronze(
 def arrow_source(
     spark: SparkSession, lake: Lake, query: Query, max_bytes: int, max_rows: int, only_planned: bool = False
 ) -> DataFrame:
-    """Bronze packed where it is read."""
+    """Bronze through our own source, which packs it while reading."""
     from pipelines.streaming.source.bronze_source import FORMAT, BronzeSource, SourceSettings
 
     uri, options = lake.uri("replication_events"), dict(lake.storage_options)
@@ -67,10 +67,10 @@ def arrow_source(
 
 
 def delta_source(spark: SparkSession, lake: Lake, query: Query, max_bytes_per_trigger: str) -> DataFrame:
-    """Bronze row by row through delta-spark, commit by commit from the first on; compacted files are no news.
+    """Bronze row by row through delta-spark, commit by commit from the first on, without compacted files.
 
-    Delta would read a snapshot by when its files were written, and what was compacted last. Raises UsageError where a
-    query begins and bronze does not have all that its commits added any more.
+    Delta would read a snapshot in order of its files' times, compacted rows last. Raises UsageError if the query is new
+    and bronze no longer has all rows that its commits added.
     """
     from pyspark.sql import functions as F
 
@@ -95,7 +95,7 @@ def delta_source(spark: SparkSession, lake: Lake, query: Query, max_bytes_per_tr
 
 
 def byte_count(words: str) -> int:
-    """Bytes as Spark writes them: 512m, 2g. Raises ValueError naming what is none."""
+    """The number of bytes in Spark's notation: 512m, 2g. Raises ValueError with a wrong value."""
     found = re.fullmatch(r"(\d+)([kmgt]?)b?", words.strip().lower())
     if not found:
         raise ValueError(f"max_bytes_per_trigger is {words!r}: write a number of bytes such as 512m or 2g")
@@ -127,9 +127,9 @@ def reconstruct(
 def start(
     facts: DataFrame, lake: Lake, query: Query, interval: float | None, role_token: str | None = None
 ) -> StreamingQuery:
-    """The running query into the sink; to the end of the data when `interval` is None.
+    """Start the query into the sink; it runs to the end of the data if `interval` is None.
 
-    The sink commits only while the role is held under `role_token`, where there is one.
+    With a `role_token`, the sink commits only while the role is held under it.
     """
     from pipelines.streaming.sinks.sink import FORMAT, LakeSink, SinkSettings
 

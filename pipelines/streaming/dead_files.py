@@ -1,4 +1,4 @@
-"""Files in the folders of tables that nobody needs any more: which they are, and their removal."""
+"""Unneeded files in the folders of tables, and their removal."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from pipelines.lake.lake import Lake
 
 SAFE_HOURS = 24
-"""No file younger than this is taken for one that nobody will commit, by who does not hold the role `run`."""
+"""The least age of an uncommitted file to be removed by a process without the role `run`."""
 CLOCKS = timedelta(minutes=1)
-"""So far apart may the clocks be of who writes files and who commits them."""
+"""How far the clocks of writers and committers may differ."""
 WRITTEN_EARLY = timedelta(hours=1)
-"""So long before its batch was planned may a file of it be written, for who does not hold the role `run`."""
+"""How long before its batch was planned a file may be written, for a process without the role `run`."""
 
 
 def recorded(lake: Lake) -> dict[str, frozenset[str]]:
-    """Per table the files of batches that are recorded: one that is not committed yet will be."""
+    """The files of recorded batches by table; those not committed yet will be."""
     query = query_id(lake)
     manifests = Manifests(lake, query) if query is not None else None
     batches = [manifests.read(number) for number in manifests.numbers()] if manifests is not None else []
@@ -37,10 +37,10 @@ def recorded(lake: Lake) -> dict[str, frozenset[str]]:
 
 
 def remove_replaced(lake: Lake, retention: timedelta, now: datetime) -> int:
-    """Removes dead files of the REWRITTEN tables, how many; for who holds the role `run`.
+    """Remove dead files of the REWRITTEN tables; returns their number. For the holder of the role `run`.
 
-    A file is dead that no version has had for `retention`, that is as old itself, and that neither the batch under way
-    nor a recorded one has written. Nobody else writes to these tables, so one that no commit names is dead, too.
+    A file is dead if it is older than `retention`, no version has had it for as long, and neither the running batch nor
+    a recorded one wrote it. Nobody else writes to these tables, so a file that no commit names is dead, too.
     """
     kept, under_way = recorded(lake), begun(lake)
     oldest = now - retention if under_way is None else min(now - retention, under_way.at - CLOCKS)
@@ -54,8 +54,10 @@ def remove_replaced(lake: Lake, retention: timedelta, now: datetime) -> int:
 
 
 def remove_orphans(lake: Lake, kind: str, kept: frozenset[str], hours: int, under_way: Begun | None) -> int:
-    """Removes files that were written and never committed, as a process leaves them that was killed or whose batch was
-    played again; how many. Those `kept`, and of a batch that is under way, are not among them."""
+    """Remove files that were never committed, by a killed process or an earlier try of a batch; returns their number.
+
+    Those in `kept`, and files of a running batch, stay.
+    """
     oldest = datetime.now(UTC) - timedelta(hours=max(hours, SAFE_HOURS))
     oldest = oldest if under_way is None else min(oldest, under_way.at - WRITTEN_EARLY)
     folder = lake.files(kind)
@@ -67,9 +69,9 @@ def remove_orphans(lake: Lake, kind: str, kept: frozenset[str], hours: int, unde
 
 
 def remove_tombstones(lake: Lake, kind: str, hours: int | None, read: int | None) -> int:
-    """Removes files that no version has had for so long, None: for as long as the table's own property says; how many.
+    """Remove files that no version has had for some time (None: the table's own property); returns their number.
 
-    Those that a version after `read` took away are needed by who has yet to read it.
+    Files that a version after `read` removed stay for readers that have not come so far.
     """
     table, folder = lake.open(kind), lake.files(kind)
     needed: set[str] = set()
@@ -89,24 +91,24 @@ def _older(folder: FileSystem, oldest: datetime) -> Iterator[str]:
 
 
 def _present(lake: Lake, kind: str) -> set[str]:
-    """The files of a table as it is now."""
+    """The present files of a table."""
     return {unquote(path) for path in lake.open(kind).get_add_actions(flatten=True)["path"].to_pylist()}
 
 
 def _removed_since(folder: FileSystem, oldest: datetime) -> set[str]:
-    """Files that a version still had at that time or after it."""
+    """The files that a version had at that time or later."""
     removed = [a["remove"] for a in _log(folder, oldest - CLOCKS) if "remove" in a]
     return {unquote(r["path"]) for r in removed if r["deletionTimestamp"] / 1000 >= oldest.timestamp()}
 
 
 def _log(folder: FileSystem, since: datetime | None = None) -> Iterator[dict[str, Any]]:
-    """The actions of the commits that the log of a table holds, those written since a time."""
+    """The actions of the commits in a table's log that were written since a time."""
     from pyarrow.fs import FileSelector
 
     for entry in folder.get_file_info(FileSelector("_delta_log", allow_not_found=True)):
         is_commit = entry.base_name.endswith(".json") and entry.base_name[:-5].isdigit()
         if is_commit and (since is None or entry.mtime is None or entry.mtime >= since):
-            with suppress(FileNotFoundError):  # whoever else commits to the table cleans its log, too
+            with suppress(FileNotFoundError):  # other writers clean the table's log, too
                 yield from actions(folder, int(entry.base_name[:-5]))
 
 

@@ -1,4 +1,4 @@
-"""Watching a running query: what each micro-batch did, when to stop, and why it failed."""
+"""A running query followed: its batches, when to stop it, and why it failed."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ POLL_S = 0.2
 
 
 class RunFailed(RuntimeError):
-    """The streaming query ended by itself; the message is the innermost cause."""
+    """Raised if the streaming query ended by itself; the message is the innermost cause."""
 
 
 class JvmEnded(RunFailed):
-    """The JVM of Spark ended before the streaming query did."""
+    """Raised if Spark's JVM ended before the streaming query did."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One finished micro-batch; `versions_behind` commits of bronze were not yet read when it ended.
+    """One finished micro-batch; at its end `versions_behind` commits of bronze were unread.
 
-    `state_bytes`: what Spark's state store then held in memory and files.
+    `state_bytes`: the size of Spark's state store then, in memory and files.
     """
 
     batch_id: int
@@ -53,9 +53,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class InFlight:
-    """A micro-batch that takes long: Spark's message, and how many tasks of the stage it is at are done.
+    """A slow micro-batch: Spark's message, and the finished tasks of its present stage.
 
-    `events` of bronze, where its source counts them; `seconds` since it began.
+    `events` of bronze if its source counts them; `seconds` since it began.
     """
 
     batch_id: int
@@ -98,7 +98,7 @@ def follow(
     looked = started
     while True:
         held.check()
-        # Asked before the progress is read: the last batch's is there once the query is not active.
+        # before the progress is read: once the query is inactive, its last batch's progress is there
         active, asked = running.isActive, is_asked()
         batches = [_batch(progress, lake) for progress in _progress(running, seen)]
         for batch in batches:
@@ -126,10 +126,9 @@ def follow(
 
 
 def is_cut_off(error: Exception) -> bool:
-    """Whether a call into the JVM got no answer because that has ended.
+    """Whether a call into the JVM failed because the JVM has ended.
 
-    py4j takes a connection that was cut off during the call for an error of the method, of which it has no exception
-    and no trace.
+    py4j reports a connection that breaks during a call as an error of the method, without exception or trace.
     """
     from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
@@ -139,7 +138,7 @@ def is_cut_off(error: Exception) -> bool:
 
 
 def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight | None:
-    """The batch that the query is at, None between two."""
+    """The running batch, None between two."""
     from pyspark.sql import SparkSession
 
     batch, session = begun(lake), SparkSession.getActiveSession()
@@ -157,7 +156,7 @@ def _in_flight(running: StreamingQuery, lake: Lake, now: datetime) -> InFlight |
 
 
 def _progress(running: StreamingQuery, seen: int) -> list[dict[str, Any]]:
-    """Spark's progress of the batches that ended after batch `seen`; in between it reports that it is idle."""
+    """Spark's progress reports of the batches after `seen`, without those of idle times."""
     reported = [json.loads(progress) for progress in progress_since(running, seen)]
     return [p for p in reported if p["batchId"] > seen and "addBatch" in p["durationMs"]]
 
@@ -173,14 +172,14 @@ def _record(lake: Lake, batch: Batch) -> None:
     """Record a batch for metrics."""
     try:
         write_record(lake, LAST_BATCH, LastBatch(batch.batch_id, batch.events, batch.seconds, batch.state_bytes))
-    except Exception as error:  # a disk, a store: whatever it is, no batch depends on it
+    except Exception as error:  # whatever failed, on a disk or a store, no batch depends on it
         log.warning("%s was not written, so that /metrics have an earlier batch: %s", LAST_BATCH, error)
 
 
 def _events(progress: Mapping[str, Any], lake: Lake) -> int:
-    """Rows of bronze: the arrow source hands Spark blobs and counts its events in its offsets.
+    """The events of a batch: the arrow source hands blobs to Spark and counts events in its offsets.
 
-    Spark knows no offset at which a query began.
+    Spark does not know the offset at which a query began.
     """
     (source,) = progress["sources"]
     if "events" not in source["endOffset"]:
@@ -213,7 +212,7 @@ def _log_slow(batch: InFlight) -> None:
 
 
 def _cause(message: str) -> str:
-    """The last error line of a Python worker's trace, or the first line of what Spark says."""
+    """The last error line of a Python worker's trace, or the first line of Spark's message."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     errors = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Mismatch): ", line)]
     return (

@@ -1,4 +1,4 @@
-"""Hadoop's settings: for an object store, from the options that `deltalake` takes, and for local disks."""
+"""Hadoop's settings for an object store, from the options of `deltalake`, and for local disks."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _CHECKPOINTS = "spark.sql.streaming.checkpointFileManagerClass"
 
 
 def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
-    """Spark settings of `fs.s3a` for the options of an S3 store; what else it needs stands in `[run.spark_conf]`."""
+    """Spark's `fs.s3a` settings for the options of an S3 store; others may stand in `[run.spark_conf]`."""
     given = {name.lower().removeprefix("aws_"): value for name, value in storage_options.items()}
     s3a = {_S3A[name]: value for name, value in given.items() if name in _S3A}
-    if "endpoint" in s3a:  # a store of one's own, whose buckets seldom have host names
+    if "endpoint" in s3a:  # a private store, whose buckets seldom have host names
         s3a["path.style.access"] = str(given.get("virtual_hosted_style_request", "false").lower() != "true").lower()
     if given.get("allow_http", "").lower() in ("true", "1"):
         s3a["connection.ssl.enabled"] = "false"
@@ -52,10 +52,10 @@ def settings(storage_options: Mapping[str, str]) -> dict[str, str]:
 
 
 def client(root: str, jars_dir: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Spark's setting for Hadoop's client of the store that a lake is on, unless `given` names jars that may be it.
+    """Spark's setting for Hadoop's client of a lake's store, unless `given` names jars that may have it.
 
-    `local:` jars are read where they are; one of 600 MB would be copied at each start. Raises UsageError saying how to
-    fetch it.
+    `local:` jars are read in place; otherwise 600 MB would be copied at each start. Raises UsageError with the command
+    that fetches them.
     """
     if not root.startswith(("s3://", "s3a://")) or any(name in given for name in _NAMES_JARS):
         return {}
@@ -68,32 +68,32 @@ def client(root: str, jars_dir: str | None, given: Mapping[str, str]) -> dict[st
 
 
 def secrets(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of Spark's settings for Hadoop that are secrets by their names."""
+    """The settings for Hadoop with names of secrets."""
     return {name: value for name, value in settings.items() if _SECRET.match(name)}
 
 
 def configure(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Has Hadoop know `settings` (`spark.hadoop...`) from here on.
+    """Set `settings` (`spark.hadoop...`) in the running JVM.
 
-    What is set before, while the JVM starts, stands in its command line, which every user of the host can read.
+    Settings that are given at its start are in its command line, which every user of the host can read.
     """
     configure_hadoop(spark, {name.removeprefix("spark.hadoop."): value for name, value in settings.items()})
 
 
 def local_checkpoints(root: str) -> dict[str, str]:
-    """Spark's setting for a checkpoint on a local disk.
+    """Spark's setting for a checkpoint on a local disk: files are renamed by rename(2).
 
-    Without Hadoop's native library, which nobody has there, its other way of renaming a file starts two processes that
-    ask for symbolic links, five times a batch in a row and more in the tasks: 0.2 of 3 s. This one calls rename(2).
+    By default, without Hadoop's native library, each rename starts two processes that look for symbolic links, five
+    times a batch in a row and more in the tasks: 0.2 of 3 s.
     """
     return {_CHECKPOINTS: FILE_SYSTEM_CHECKPOINTS} if "://" not in root else {}
 
 
 def local_files(root: str, jars_dir: str | None, given: Mapping[str, str]) -> dict[str, str]:
-    """Settings by which one JVM sets the modes of files on a local disk by itself, where the jar for it was fetched.
+    """Settings with which the JVM itself sets file modes on a local disk, if the jar for it was fetched.
 
     Hadoop's own class starts two processes for each file and folder it makes: 36 times in a first batch, 0.1 of 1 s.
-    It stays where the lake's folder hands its group on (setgid): the other one takes that bit off the folders it makes.
+    It is kept if the lake's folder is setgid: the other class would take that bit off new folders.
     """
     if jars_dir is None or _LOCAL_FILES in given or _hands_group_on(root):
         return {}
@@ -113,10 +113,10 @@ def _hands_group_on(root: str) -> bool:
 
 
 def file_modes() -> dict[str, str]:
-    """Spark's setting by which files on a local disk, whose modes Hadoop sets itself, get those of this process."""
+    """Spark's setting that gives files on a local disk, whose modes Hadoop sets, the mask of this process."""
     return {"spark.hadoop.fs.permissions.umask-mode": f"{umask():03o}"}
 
 
 def spark_uri(uri: str) -> str:
-    """The address that Hadoop's file systems use for what the Rust side calls `uri`."""
+    """The address of `uri`, as `deltalake` writes it, for Hadoop's file systems."""
     return uri.replace("s3://", "s3a://", 1) if uri.startswith("s3://") else uri

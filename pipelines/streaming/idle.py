@@ -66,6 +66,6 @@ def at_end(lake: Lake, query: Query) -> Callable[[], bool]:
 
 
 def _recorded(manifests: Manifests, done: int, end: Mapping[str, Any]) -> bool:
-    """Whether the last batch is known to have committed up to `end`; true of a query without batches."""
+    """Whether the last batch is known to have committed up to `end`; True for a query without batches."""
     committed = manifests.read(done) if done >= 0 else None
     return done < 0 or (committed is not None and committed.end == end)

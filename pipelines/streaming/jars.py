@@ -1,8 +1,7 @@
-"""Delta's jars, Hadoop's S3 client and a file system for local disks, each in a directory of its own and compared with
-pinned checksums.
+"""Delta's jars, Hadoop's S3 client and a file system for local disks, each in its own directory, with pinned checksums.
 
-They come from Maven Central, or from the repository that DEFAULT_ARTIFACT_REPOSITORY names, as Spark has it; where it
-does not have them, Ivy is asked, with whatever it is configured to. Sessions afterwards need no network.
+They come from Maven Central, or from the repository in Spark's DEFAULT_ARTIFACT_REPOSITORY; if it lacks them, from Ivy
+as it is configured. Later sessions need no network.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ ALL_PINNED = (PINNED, PINNED_S3, PINNED_LOCAL)
 CENTRAL = "https://repo1.maven.org/maven2/"
 ANSWERS_S = 20
 DELTA = "4.4.0"
-"""Version of Delta's jar: the newest on Maven Central for Spark 4.1 and 4.2. Delta's package for Python, which refuses
-pyspark 4.2.1, is the extra `delta`: nothing is used of it here."""
+"""The version of Delta's jar: the newest on Maven Central for Spark 4.1 and 4.2. Delta's Python package, the extra
+`delta`, is not used here: it refuses pyspark 4.2.1."""
 ARTIFACT = re.compile(r"(?P<group>[^_]+)_(?P<name>.+?)-(?P<version>\d[\w.-]*)\.jar")
-"""A jar's file name, as Ivy gives it."""
+"""The pattern of Ivy's names of jars."""
 
 
 @dataclass(frozen=True)
 class Packages:
-    """What Maven is asked for: coordinates, less one package that is not needed; `how` to have it fetched, and the file
-    with the checksums of all jars that belong to it."""
+    """A request to Maven: coordinates, a package to exclude, the command that fetches it (`how`), and the file with the
+    checksums of all its jars."""
 
     coordinates: str
     without: str = ""
@@ -49,15 +48,15 @@ class Packages:
 
 
 class JarsRefused(RuntimeError):
-    """Jars could not be had, or one of them is not what was pinned."""
+    """Raised if jars could not be fetched, or one differs from its pinned checksum."""
 
 
 class JarsUnavailable(JarsRefused):
-    """No repository that was asked has them."""
+    """Raised if no repository has the jars."""
 
 
 def delta() -> Packages:
-    """Delta's jar for the installed pyspark. Raises JarsUnavailable where Delta has none for it."""
+    """Delta's jar for the installed pyspark. Raises JarsUnavailable if there is none."""
     spark = ".".join(version("pyspark").split(".")[:2])
     if f"io.delta_delta-spark_{spark}_2.13-{DELTA}.jar" not in pinned(PINNED):
         raise JarsUnavailable(
@@ -67,19 +66,19 @@ def delta() -> Packages:
 
 
 def s3() -> Packages:
-    """Hadoop's S3 client of the version that Spark's own Hadoop has; the JDK's TLS does for it."""
+    """Hadoop's S3 client in the version of Spark's own Hadoop, without its own TLS: the JDK's is enough."""
     (client,) = Path(_spark_home(), "jars").glob("hadoop-client-api-*.jar")
     number = client.stem.removeprefix("hadoop-client-api-")
     return Packages(f"org.apache.hadoop:hadoop-aws:{number}", "org.wildfly.openssl:wildfly-openssl", S3_HOW, PINNED_S3)
 
 
 def local_files() -> Packages:
-    """A class of Hadoop's for local disks that asks the system itself, where Hadoop's own starts a process."""
+    """A file system class for local disks that calls the system itself; Hadoop's own starts processes."""
     return Packages("com.globalmentor:hadoop-bare-naked-local-fs:0.1.0", checksums=PINNED_LOCAL)
 
 
 def find(directory: str | Path, of: Packages | None = None) -> list[str]:
-    """The jars that `fetch` has put into `directory`. Raises FileNotFoundError saying how to fetch them."""
+    """The jars that `fetch` has put into `directory`. Raises FileNotFoundError with the command that fetches them."""
     mark, wanted = Path(directory) / MARK, of or delta()
     if not mark.is_file():
         raise FileNotFoundError(
@@ -91,9 +90,9 @@ def find(directory: str | Path, of: Packages | None = None) -> list[str]:
 
 
 def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
-    """Downloads jars, Delta's by default, into `directory` unless they are there; gives their paths.
+    """Download jars, Delta's by default, into `directory` unless they are there; returns their paths.
 
-    Raises JarsUnavailable where nobody has them, JarsRefused for others than are pinned, also where those were there.
+    Raises JarsUnavailable if no repository has them, JarsRefused for jars that differ from the pinned ones, old or new.
     """
     folder, wanted = Path(directory), of or delta()
     try:
@@ -103,7 +102,7 @@ def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
     except FileNotFoundError:
         pass
     folder.mkdir(parents=True, exist_ok=True)
-    # Beside the others: a rename replaces a jar that another process has open without changing it there.
+    # in the same folder: a rename replaces a jar without changing it for a process that has it open
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         resolved = _resolved(Path(scratch), wanted)
         verify(resolved, "find out what your Maven repository delivers; nothing of it was kept")
@@ -112,19 +111,19 @@ def fetch(directory: str | Path, of: Packages | None = None) -> list[str]:
                 old.unlink()
         for jar in resolved:
             jar.replace(folder / jar.name)
-    # Written last: a folder without the mark is half-filled and is resolved again.
+    # written last: a folder without the mark is incomplete and is resolved again
     (folder / MARK).write_text(wanted.coordinates)
     return find(folder, wanted)
 
 
 def pinned(*files: Path) -> dict[str, str]:
-    """The SHA-256 that each jar has to have, by its file name: those of `files`, by default all."""
+    """The pinned SHA-256 of each jar, by file name, from `files`, by default from all."""
     lines = [line.split() for file in files or ALL_PINNED for line in file.read_text().splitlines()]
     return {name: digest for digest, name in lines}
 
 
 def verify(jars: Iterable[str | Path], advice: str) -> None:
-    """Raises JarsRefused naming the first jar that is not pinned, or is not what was pinned, with `advice`."""
+    """Raise JarsRefused with `advice` and the first jar that is not pinned or has another checksum."""
     wanted = pinned()
     for jar in map(Path, jars):
         if jar.name not in wanted:
@@ -141,7 +140,7 @@ def sha256(path: Path) -> str:
 
 
 def _resolved(scratch: Path, wanted: Packages) -> list[Path]:
-    """The jars of `wanted`, below `scratch`: those that are pinned as they are, else what Ivy makes of it."""
+    """The wanted jars, below `scratch`: the pinned ones from the repository, else those that Ivy resolves."""
     group, artifact, number = wanted.coordinates.split(":")
     own = f"{group}_{artifact}-{number}.jar"
     names = [name for name in pinned(wanted.checksums) if name == own or "_delta-spark_" not in name]  # of one Spark
@@ -149,14 +148,14 @@ def _resolved(scratch: Path, wanted: Packages) -> list[Path]:
         try:
             with ThreadPoolExecutor(4) as pool:
                 return list(pool.map(lambda name: _download(name, scratch / name), names))
-        except (OSError, HTTPException, ValueError):  # ValueError: an address that is none
+        except (OSError, HTTPException, ValueError):  # ValueError: a wrong address
             pass
     _resolve(scratch, wanted)
     return _beyond_spark(scratch / "jars")
 
 
 def _download(name: str, to: Path) -> Path:
-    """One artifact of the repository, by the name of its jar. Raises OSError."""
+    """Download one artifact of the repository, by the name of its jar. Raises OSError."""
     found = ARTIFACT.fullmatch(name)
     if found is None:
         raise ValueError(f"{name} is not named group_artifact-version.jar")
@@ -190,10 +189,10 @@ def _spark_home() -> str:
 
 
 def _resolve(ivy: Path, wanted: Packages) -> None:
-    """Runs an empty program through spark-submit, which resolves its packages first.
+    """Run an empty program through spark-submit, which resolves its packages first.
 
-    Its JVM has another home: of a module whose description alone is in a user's own Maven repository, `~/.m2`, as other
-    builds leave them there, Ivy would ask nobody else for the jar.
+    Its JVM gets another home: if a user's Maven repository (`~/.m2`) has only a module's description, as other builds
+    leave it, Ivy would not look elsewhere for the jar.
     """
     options = f'{os.environ.get("SPARK_SUBMIT_OPTS", "")} -Duser.home="{ivy}"'.strip()
     home = _spark_home()

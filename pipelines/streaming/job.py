@@ -48,7 +48,7 @@ log = logging.getLogger("hwmark.run")
 
 OnBatch = Callable[[Batch], None] | None
 SLOW = 3
-"""A batch that takes so many times its interval says how far it is, and again each time it took as long."""
+"""A batch is reported as slow after this many intervals, and again after each further so many."""
 STARTS = 5
 
 
@@ -63,11 +63,11 @@ def run(
     held: Held | None = None,
     write_timeline: Callable[[Lake], None] | None = None,
 ) -> RunSummary:
-    """Runs the query as `options` has it, until `stop` is set or SIGTERM comes where it has no end.
+    """Run the query with `options`; without an end, until `stop` is set or SIGTERM comes.
 
     `on_batch` gets each batch, `on_slow` one that takes many intervals, `write_timeline` the lake once a minute. `held`
-    is the role where the caller holds it already. A session that is already running is used and left running; where
-    there is an end and nothing new, none is started.
+    is the role if the caller holds it already. A session that is already running is used and left running; a run to the
+    end of the data starts none if there is nothing new.
     Raises RoleHeld, LeaseLost, StateMismatch, UnsuitableSpark, RunFailed, UsageError.
     """
     asked = options or RunOptions()
@@ -104,7 +104,7 @@ def run(
 
 
 def _prepared(place: Lake, rules: Rules, asked: RunOptions) -> Query:
-    """The query of a lake whose tables, checkpoint and records belong together, with what is asked of it recorded."""
+    """The query of a lake, after its tables, checkpoint and records agree and the options are recorded."""
     _ready(place)
     if not asked.rebuild and (known := recorded(place)) is not None:
         _recover(place, known)
@@ -129,7 +129,7 @@ def _prepared(place: Lake, rules: Rules, asked: RunOptions) -> Query:
 
 
 def _session(place: Lake, asked: RunOptions) -> SparkSession:
-    """The session that is running, or one with Spark's settings for this lake and this way of reading bronze."""
+    """The running session, or a new one with the settings for this lake and source."""
     from pipelines.streaming.session import PASSES_BLOBS, session
 
     jvm = PASSES_BLOBS if asked.source == "arrow" else {}
@@ -147,7 +147,7 @@ def _session(place: Lake, asked: RunOptions) -> SparkSession:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Queries of one lake in one session, under a role that is `held`."""
+    """The queries of one lake in one session, under the `held` role."""
 
     spark: SparkSession
     lake: Lake
@@ -158,13 +158,13 @@ class _Runs:
     on_slow: Callable[[InFlight], None] | None
 
     def end_batch(self, query: Query, done: OnBatch) -> None:
-        """Has a query end the batch that it was at, and begin no other."""
+        """Let a query end its running batch, and begin no other."""
         self.follow(query, None, done, threading.Event(), only_planned=True)
 
     def follow(
         self, query: Query, interval: float | None, done: OnBatch, stopping: threading.Event, only_planned: bool = False
     ) -> RunSummary:
-        """Follows a query to the end of the data, or until it is asked to stop; `done` gets each batch."""
+        """Follow a query to the end of the data, or until it is asked to stop; `done` gets each batch."""
         if interval is not None or only_planned or limits_batches():
             return self._follow_one(query, interval, done, stopping.is_set, only_planned)
         # Spark 4.1 takes the end of the first batch for the end of the data, and each query leaves sockets open. So one
@@ -193,7 +193,7 @@ def follow_to_end(
     follow_one: Callable[[StreamingQuery], RunSummary],
     explain: Callable[[str], str],
 ) -> RunSummary:
-    """Starts the query and follows it, anew where Spark gave the planner of the source no time to start."""
+    """Start the query and follow it; once more if the source's planner did not start within Spark's time limit."""
     from py4j.protocol import Py4JError
 
     for attempt in range(STARTS):
@@ -216,9 +216,9 @@ def follow_to_end(
 
 
 def _recover(lake: Lake, query: Query) -> None:
-    """Has checkpoint, manifests and tables of a query belong together after a kill, or a move of the lake.
+    """Make checkpoint, manifests and tables of a query agree after a kill, or a move of the lake.
 
-    Raises StateMismatch where they cannot.
+    Raises StateMismatch if they cannot.
     """
     at_once(partial(lake.create, kind) for kind in TABLES if lake.has_table(kind))  # a torn commit is set aside
     begins = query.follows and offsets.last(lake.files(), query.query_id, "commits") < 0
@@ -232,7 +232,7 @@ def _recover(lake: Lake, query: Query) -> None:
 
 
 def _accept_removal(lake: Lake, version: int) -> None:
-    """Records that a commit of bronze may be read past. Raises UsageError where there is none that took rows out."""
+    """Record that the job may read past a commit of bronze. Raises UsageError if it removed no rows."""
     try:
         commit = actions(lake.files(replication_events.TABLE), version)
     except FileNotFoundError:
@@ -252,7 +252,7 @@ def _drain(lake: Lake) -> None:
 
 
 def _ready(lake: Lake) -> None:
-    """Has bronze exist, in whichever columns its writers made it. Raises UnsuitableColumnsError."""
+    """Create bronze if it does not exist. Raises UnsuitableColumnsError if its writers made it with unfit columns."""
     table = lake.create(replication_events.TABLE)
     require_suitable(table.table_uri, table.schema(), table.metadata().partition_columns)
 
@@ -263,7 +263,7 @@ def _absolute(lake: str) -> str:
 
 @contextmanager
 def _session_to_stop() -> Iterator[Callable[[SparkSession], None]]:
-    """Stops the session at the end, unless it was running before."""
+    """Stop the session at the end of the block, unless it was running before."""
     from py4j.protocol import Py4JError
     from pyspark.sql import SparkSession
 
@@ -273,5 +273,5 @@ def _session_to_stop() -> Iterator[Callable[[SparkSession], None]]:
         yield mine.append
     finally:
         for spark in mine if not borrowed else ():
-            with suppress(Py4JError, OSError):  # its JVM may have ended before
+            with suppress(Py4JError, OSError):  # its JVM may have ended already
                 spark.stop()

@@ -1,4 +1,4 @@
-"""What a run of the job is asked to do, and how."""
+"""The options of a run of the job."""
 
 from __future__ import annotations
 
@@ -14,40 +14,40 @@ INTERVAL_S = 10.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run is asked to do, then how the job works; UsageError where options do not go together."""
+    """The options of a run. Raises UsageError if some exclude each other."""
 
     once: bool = True
-    """To the end of bronze; else, or with an `interval` (seconds), on and on."""
+    """Run to the end of bronze; without it, or with an `interval` (seconds), without end."""
     interval: float | None = None
     drain: bool = False
-    """Closes all sources first."""
+    """Close all sources first."""
     rebuild: bool = False
-    """Starts silver and gold anew from bronze."""
+    """Rebuild silver and gold from bronze."""
     reshard: int | None = None
-    """Moves the state of the lake to so many buckets."""
+    """Move the lake's state to this number of buckets."""
     forget: str | None = None
-    """A cluster of which the state is to know nothing any more."""
+    """A cluster to remove from the state."""
     accept_removal: int | None = None
-    """A version of bronze that took rows out and may be read past from now on."""
+    """A version of bronze that removed rows and that the job may read past from now on."""
     skip_files: Sequence[str] = ()
-    """Files of bronze that cannot be read and are not from now on."""
+    """Unreadable files of bronze to skip from now on."""
 
     buckets: int | None = None
-    """Shards of the state of a new lake, by default one for each of `shuffle_partitions`."""
+    """The shards of a new lake's state, by default one for each of `shuffle_partitions`."""
     master: str = "local[2]"
     shuffle_partitions: int = 2
-    """Tasks; for a lake that is there any number that divides its buckets."""
+    """The number of tasks; in an existing lake it must divide the buckets."""
     source: str = "arrow"
-    """How bronze is read, one of SOURCES."""
+    """The source by which bronze is read, one of SOURCES."""
     jars_dir: str | None = None
     max_bytes_per_trigger: str = "256m"
     max_rows_per_trigger: int = 8_000_000
     gold_interval_s: float | None = None
-    """Seconds between writes of the gold tables, by default every batch of a run `once` and 10 s else."""
+    """Seconds between writes of the gold tables; by default each batch of a run `once`, else 10 s."""
     gold_retention_s: float = GOLD_RETENTION_S
-    """Seconds for which a file of gold that was replaced is kept."""
+    """Seconds for which a replaced file of gold is kept."""
     log_retention_s: float = LOG_RETENTION_S
-    """Seconds for which the log of the other tables is kept."""
+    """Seconds for which the other tables' logs are kept."""
     storage_options: Mapping[str, str] = field(default_factory=dict)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     log_file: str | None = None
@@ -69,7 +69,7 @@ class RunOptions:
 
     @property
     def continuous(self) -> bool:
-        """Whether it goes on after the end of the data."""
+        """Whether the job goes on after the end of the data."""
         return self.interval is not None or not self.once
 
     @property

@@ -1,4 +1,4 @@
-"""How the silver tables of a lake come about, from the job's own records: for who reads them, without Spark."""
+"""The making of a lake's silver tables, from the job's own records and without Spark, for readers of the tables."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pipelines.streaming.unfinished import Removal
 from schemas import replication_events
 
 MARK = f"{FOLDER}/rebuild.json"
-"""Up to which version of bronze a rebuild has to come until silver is whole again."""
+"""The record of the version of bronze that a rebuild must reach until silver is complete again."""
 LAST_BATCH = f"{FOLDER}/last_batch.json"
 """The record of the job's last micro-batch."""
 EVALUATED = "_alerts/step.json"
-"""The record of the last evaluation of the alerts, from which the next one goes on."""
+"""The record of the last evaluation of alerts, with which the next one goes on."""
 
 
 _DAMAGED = QueryRecord("")
@@ -40,7 +40,7 @@ class _Mark:
 
 @dataclass(frozen=True)
 class LastBatch:
-    """The last micro-batch of the job: its number and events of bronze, how long it took, what its state holds."""
+    """The last micro-batch of the job: its number, events of bronze, duration and size of state."""
 
     batch_id: int
     events: int
@@ -50,10 +50,13 @@ class LastBatch:
 
 @dataclass(frozen=True)
 class Reconstruction:
-    """`made`: a job has made the tables, by its record or as an evaluation of the alerts saw them; `grace_ms`: for so
-    long before its present facts may still come; `rebuilding`: the command that makes silver anew and has not come to
-    where it was, or takes a cluster out; for cluster `rebuilt` alone where one is named; `query`: the query of Spark
-    that makes it; `older`: up to when a cluster's rows are of an earlier edition of the rules."""
+    """The state of the silver tables.
+
+    `made`: whether a job has made them, by its record or as seen by an evaluation of alerts; `grace_ms`: how late facts
+    may still come; `rebuilding`: the command that is rebuilding silver or removing a cluster, only `rebuilt` if that is
+    set; `query`: Spark's query that makes them; `older`: the time up to which a cluster's rows are of an earlier
+    edition of the rules.
+    """
 
     made: bool = False
     grace_ms: int = 0
@@ -64,7 +67,7 @@ class Reconstruction:
 
 
 def reconstruction(lake: Lake) -> Reconstruction:
-    """What the record of the job says; where it is gone or damaged, that of the last evaluation of the alerts."""
+    """The state by the job's record; if that is gone or damaged, by the record of the last evaluation of alerts."""
     made = record(lake, RECORD, QueryRecord, _DAMAGED)
     removal = record(lake, REMOVAL, Removal, _UNKNOWN) or Removal("")
     rebuilt = removal.cluster
@@ -72,7 +75,7 @@ def reconstruction(lake: Lake) -> Reconstruction:
     if made is None or made.rules is None:
         query = (record(lake, EVALUATED, _Evaluated) or _Evaluated()).query
         return Reconstruction(query is not None or made is _DAMAGED, 0, by, rebuilt, query)
-    # A mark that cannot be read does not say that the rebuild is over.
+    # An unreadable mark does not mean that the rebuild is over.
     mark, offset = record(lake, MARK, _Mark, _Mark(made.query_id, None)), committed_offset(lake)
     rebuilding = mark is not None and mark.query_id == made.query_id
     if rebuilding and mark and mark.to is not None and offset is not None:
@@ -83,5 +86,5 @@ def reconstruction(lake: Lake) -> Reconstruction:
 
 
 def mark_rebuild(lake: Lake, query_id: str) -> None:
-    """Records that a query makes silver anew from what bronze has now."""
+    """Record that a query rebuilds silver from the present bronze."""
     write_record(lake, MARK, _Mark(query_id, lake.open(replication_events.TABLE).version()))

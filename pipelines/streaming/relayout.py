@@ -1,4 +1,4 @@
-"""Another number of buckets or of tasks for a lake that has a state: a new query over the same state.
+"""Another number of buckets or tasks for a lake with state: a new query over the same state.
 
 Spark pins `spark.sql.shuffle.partitions` in the checkpoint of a stateful query: another value in the session is
 ignored, and the state of a bucket stays with the task that its key hashes to.
@@ -29,12 +29,12 @@ def relaid(
     end_batch: Callable[[], object],
     without: str | None = None,
 ) -> Query:
-    """The query that goes on in this layout, (buckets, shuffle partitions); `query` where that is its own.
+    """The query that goes on in this layout, (buckets, shuffle partitions); `query` itself if it has that layout.
 
     Its state has nothing of the cluster `without`.
 
-    A batch in flight is ended first: tables may have it in part, and the new query would read it again. Until that one
-    is recorded, by one rename, the lake has the old one; both go on at the same offset of bronze.
+    A batch in flight is ended first: tables may have a part of it, and the new query would read it again. The lake
+    belongs to the old query until the new one is recorded, by one rename; both go on at the same offset of bronze.
     """
     if layout == query.layout and without is None:
         return query

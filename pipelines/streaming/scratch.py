@@ -1,4 +1,4 @@
-"""What Spark keeps for as long as it runs, in one folder that is removed however the driver ends."""
+"""Spark's temporary files, in one folder that is removed however the driver ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.streaming.signals import ignore
 PREFIX, LOCK = "hwmark-spark-", ".lock"
 MADE_WITHIN_S = 60
 TRIES, PAUSE_S = 3, 2.0
-"""A JVM that has lost its driver goes on writing until it notices."""
+"""Seconds for which a JVM without a driver may go on writing until it notices."""
 _LOCAL_DIRS, _LOCAL_DIR = "SPARK_LOCAL_DIRS", "spark.local.dir"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -29,10 +29,10 @@ _of_process: tuple[int, Path] | None = None
 
 
 def folder(conf: Mapping[str, str]) -> Path:
-    """That of this process, where Spark keeps such files by its settings, else where temporary files are kept.
+    """The folder of this process, in Spark's configured place or the system's for temporary files.
 
-    It is in the user's cache where nothing can be run there (`noexec`): the JVM unpacks its libraries into it.
-    A first call makes it, and removes those of drivers on this host that have ended together with all they had started.
+    It is in the user's cache if nothing can be run there (`noexec`): the JVM unpacks its libraries into it. The first
+    call makes it, and removes those of drivers on this host that have ended with all their processes.
     """
     global _of_process
     if _of_process is None or _of_process[0] != os.getpid() or not _of_process[1].is_dir():
@@ -50,9 +50,9 @@ def folder(conf: Mapping[str, str]) -> Path:
 
 
 def make(base: Path, prefix: str) -> Path:
-    """A new folder for as long as this process lives; those of processes that have ended are removed.
+    """Make a folder for the life of this process, and remove those of ended processes.
 
-    Its lock says so, which the kernel frees with the process: a number would be another's in another container.
+    A folder's lock, which ends with the process, shows that it lives: process ids differ between containers.
     """
     for left in (*base.glob(f"{prefix}*"), *base.glob(f".{prefix}*")):
         if _is_left(left):
@@ -64,18 +64,18 @@ def make(base: Path, prefix: str) -> Path:
 
 
 def settings(scratch: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which it keeps its files there; a disk of its own that it is given, or several, stay."""
+    """Spark's settings for this folder; disks that Spark was given for its files stay."""
     disks = _local_dirs(conf)
     options = f"{conf.get(_JAVA_OPTIONS, '')} -Djava.io.tmpdir={scratch} -XX:-UsePerfData".strip()
     if len(disks) > 1 or (disks and not scratch.parent.samefile(disks[0])):
         return {_JAVA_OPTIONS: options}
-    if _LOCAL_DIRS in os.environ:  # Spark prefers it to its setting
+    if _LOCAL_DIRS in os.environ:  # Spark prefers it to the setting
         os.environ[_LOCAL_DIRS] = str(scratch)
     return {_JAVA_OPTIONS: options, _LOCAL_DIR: str(scratch)}
 
 
 def _local_dirs(conf: Mapping[str, str]) -> list[str]:
-    """Where Spark keeps its files, by the environment or by a setting."""
+    """The folders for Spark's files, from the environment or a setting."""
     return [path for path in (os.environ.get(_LOCAL_DIRS) or conf.get(_LOCAL_DIR, "")).split(",") if path]
 
 
@@ -86,7 +86,7 @@ def _may_hold_programs(place: Path) -> bool:
 
 
 def remove(scratch: Path) -> None:
-    """Removes it with all that is in it, and once more where somebody still wrote to it."""
+    """Remove a folder, and try again if a process still wrote to it."""
     for attempt in range(TRIES):
         shutil.rmtree(scratch, ignore_errors=True)
         if attempt + 1 < TRIES:
@@ -94,14 +94,17 @@ def remove(scratch: Path) -> None:
 
 
 def remove_at_end(scratch: Path) -> None:
-    """Starts a process that removes the folder when this one ends, in whichever way."""
+    """Start a process that removes the folder when this one ends in any way."""
     words = [sys.executable, "-m", __name__, str(scratch)]
     _waiting.append(subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=ignore))
 
 
 def _is_left(scratch: Path) -> bool:
-    """Whether the process that made it is gone; one without a lock is not of this program, or of an earlier version,
-    or its process was killed while it made it: then its name still begins with a dot, and it is not of just now."""
+    """Whether a folder's process has ended.
+
+    A folder without a lock is not ours or an earlier version's, unless its process was killed while making it: then its
+    name still begins with a dot, and it is not new.
+    """
     being_made = scratch.name.startswith(".")
     try:
         if being_made and time.time() - scratch.stat().st_mtime < MADE_WITHIN_S:

@@ -1,4 +1,4 @@
-"""The Spark session of the streaming job: Delta's jars, this interpreter's workers, RocksDB for state."""
+"""The Spark session of the streaming job, with Delta's jars, workers of this interpreter, and RocksDB for state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    # Blobs are compressed already.
+    # Blobs are already compressed.
     "spark.shuffle.compress": "false",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 17),
     # This value means no limit by bytes. With one, Spark measures the batch anew at every row, and Arrow walks
@@ -53,19 +53,19 @@ CONF = {
     "spark.sql.streaming.minBatchesToRetain": "10",
 }
 
-# For a JVM that only passes blobs on. Its thorough compiler takes 1.3 CPU s of a run of 4 M events and never earns
-# them back; G1 keeps large blobs apart, which takes 300 MB more than the plain collector.
+# For a JVM that only passes blobs on: the C2 compiler takes 1.3 CPU s of a run of 4 M events and never earns them
+# back; G1 takes 300 MB more than the serial collector for large blobs.
 PASSES_BLOBS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
 _SOCKETS = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
 SOCKET_NAME = 44
-"""Bytes of a socket's name as Spark gives it, with the slash before it."""
+"""The bytes of a socket's name as Spark makes it, with the slash before it."""
 _ONE_JVM = re.compile(r"local(\[|$)")
 
 
 class UnsuitableSpark(RuntimeError):
-    """What is here cannot run the job; the message says what to install or change."""
+    """Raised if the job cannot run here; the message says what to install or change."""
 
 
 def session(
@@ -91,7 +91,7 @@ def session(
 
     refuse_connect(master, (conf or {}).get("spark.master"), (conf or {}).get("spark.remote"))
     settings = settings_of_version(pyspark.__version__)
-    # Whoever started the context, spark-submit above all, has decided where it runs and with which jars.
+    # The one who started the context, mostly spark-submit, has chosen its master and jars.
     first = spark_internals.running_context() is None
     started_here = first and spark_internals.GATEWAY_PORT not in os.environ
     builder = SparkSession.builder.appName("hwmark")
@@ -124,7 +124,7 @@ def session(
         with _python_of_spark(python), _cause_of_no_jvm(printed):
             spark = builder.getOrCreate()
     hadoop.configure(spark, secrets)
-    # Workers of a JVM that others started do not inherit what this process has set.
+    # Workers of a JVM that another process started do not inherit this process's environment.
     environment = spark.sparkContext.environment
     environment["PYTHONPATH"] = _own_package_first(environment)
     if "PYTHONSAFEPATH" in os.environ:
@@ -137,7 +137,7 @@ def session(
 
 @contextmanager
 def _python_of_spark(path: str | None) -> Iterator[None]:
-    """Has the Spark that is started inside run this Python, where one is named."""
+    """Let a Spark that is started in the block run this Python, if one is named."""
     if path is None:
         yield
         return
@@ -161,14 +161,14 @@ def _cause_of_no_jvm(printed: Path) -> Iterator[None]:
         if "JAVA_GATEWAY_EXITED" not in str(error):
             raise
         lines = printed.read_bytes()[before:].decode(errors="replace").splitlines() if printed.exists() else []
-        # Lines of a trace are indented, and the script that starts Java adds its own complaint.
+        # Lines of a trace are indented, and the script that starts Java adds a message of its own.
         said = [line for line in lines if line and not line[0].isspace() and "spark-class: line" not in line]
         why = said[-1] if said else "it printed nothing"
         raise UnsuitableSpark(f"Spark's JVM ended as it started: {why} (its whole output is in {printed})") from error
 
 
 def _no_traces_of_closed_connections() -> None:
-    """A JVM that is killed leaves pyspark and py4j with connections cut off, whose traces they would print."""
+    """Keep pyspark and py4j from printing traces of the connections that a killed JVM has cut off."""
 
     def log_cut_off(*_: object) -> None:
         log.debug("a connection of Spark's JVM was cut off", exc_info=True)
@@ -182,7 +182,7 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def keeps_sockets(spark: str) -> str | None:
-    """What to tell who runs this version of Spark on and on; None where there is nothing to tell."""
+    """The advice for continuous runs on this version of Spark, None if there is none."""
     if spark not in KEEP_SOCKETS:
         return None
     return (
@@ -192,18 +192,18 @@ def keeps_sockets(spark: str) -> str | None:
 
 
 def settings_of_version(spark: str) -> dict[str, str]:
-    """Return Spark's settings that one version alone needs. Raises UnsuitableSpark where it lacks what the job is."""
+    """The settings that only this version of Spark needs. Raises UnsuitableSpark if it cannot run the job."""
     if spark.split(".")[:2] in (["3", "5"], ["4", "0"]):
         lacks = "no state that a Python function keeps" if spark.startswith("3") else "no stream writer for Arrow"
         raise UnsuitableSpark(f"Spark {spark} has {lacks}: hwmark needs 4.1.4 or later, and not 4.2.0")
-    # SPARK-56461: a batch that is tried again uses names of files anew, which have other checksums then.
+    # SPARK-56461: a batch that is tried again reuses names of files, which then have other checksums.
     return {"spark.sql.streaming.checkpoint.fileChecksum.enabled": "false"} if spark.startswith("4.1.") else {}
 
 
 def warm_workers() -> dict[str, str]:
-    """The setting by which tasks get workers that have imported everything.
+    """The setting that gives tasks workers with all imports done.
 
-    Not where hwmark comes as a zip (--py-files): Spark puts that on a worker's path only once it runs.
+    Not if hwmark comes as a zip (--py-files), which Spark puts on a worker's path only once it runs.
     """
     import pipelines
 
@@ -212,18 +212,18 @@ def warm_workers() -> dict[str, str]:
 
 
 def starts_warm(master: str, python: str | None) -> bool:
-    """Whether the driver's Python processes are forks of one that is warm: with a master that is this machine alone.
+    """Whether the driver's Python processes are forked from a warm one: only with a local master.
 
-    On a cluster, where spark-submit starts the driver, or with another Python than this one, they start as Spark starts
-    them; the module by which workers are forked is a setting of Spark's, which holds there, too.
+    On a cluster, under spark-submit, or with another Python, Spark starts them as usual; the module from which workers
+    are forked is a setting of Spark's and holds there, too.
     """
     return _ONE_JVM.match(master) is not None and python == sys.executable
 
 
 def _sockets_without_delay(kept: Path, given: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which JVM and workers speak through Unix domain sockets in `kept`.
+    """Spark's settings for Unix domain sockets in `kept` between JVM and workers.
 
-    On TCP, where Spark leaves Nagle's algorithm on, a task waits for an acknowledgement that Linux delays by 40 ms.
+    On TCP Spark leaves Nagle's algorithm on, and a task waits for an acknowledgement that Linux delays by 40 ms.
     """
     if any(name in given for name in _SOCKETS) or len(os.fsencode(kept)) + SOCKET_NAME > zygote.MOST_BYTES:
         return {}
@@ -231,8 +231,7 @@ def _sockets_without_delay(kept: Path, given: Mapping[str, str]) -> dict[str, st
 
 
 def refuse_connect(*given: str | None) -> None:
-    """Raise UnsuitableSpark if the environment or a `given` master asks for Spark Connect, which cannot host the job's
-    state."""
+    """Raise UnsuitableSpark if the environment or a `given` master asks for Spark Connect, which has no job state."""
     for name in filter(None, given):
         if name.startswith("sc://"):
             raise UnsuitableSpark(f"{name} is Spark Connect, which is not supported: name a classic master")
@@ -245,7 +244,7 @@ def refuse_connect(*given: str | None) -> None:
 
 
 def require_java() -> str:
-    """The path of the Java that Spark starts. Raises UnsuitableSpark where there is none of version 17 or later."""
+    """The path of the Java that Spark starts. Raises UnsuitableSpark if there is none of version 17 or later."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     advice = f"install a JDK {LEAST_JAVA} or later (for example `apt install openjdk-17-jre-headless`) or set JAVA_HOME"
@@ -267,14 +266,14 @@ def local_workers(master: str) -> None:
 
 
 def _own_package_first(environment: Mapping[str, str]) -> str:
-    """Return the PYTHONPATH of an environment with the folder of this package before all others."""
+    """The PYTHONPATH of an environment with the folder of this package first."""
     root, path = str(zygote.ROOT), environment.get("PYTHONPATH", "").split(os.pathsep)
     return os.pathsep.join([root, *(folder for folder in path if folder not in ("", root))])
 
 
 @cache
 def default_log_file() -> Path:
-    """Where the JVMs of this process print by default; the files of KEPT_LOGS processes are kept."""
+    """The default log file of this process's JVMs; the files of KEPT_LOGS processes are kept."""
     folder = cache_dir("logs")
     for old in sorted(folder.glob("spark-*.log"), key=lambda path: path.stat().st_mtime)[: 1 - KEPT_LOGS]:
         old.unlink(missing_ok=True)
@@ -283,9 +282,9 @@ def default_log_file() -> Path:
 
 @contextmanager
 def stderr_to(path: Path) -> Iterator[None]:
-    """Children started inside inherit `path` as their stderr: Spark's start-up and worker lines do not reach people.
+    """Give children that start in the block `path` as their stderr, so that Spark's lines do not reach people.
 
-    They write behind what is there: a file named in the settings may be that of several processes.
+    They append: a file named in the settings may be shared by several processes.
     """
     log.debug("Spark logs to %s", path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -302,7 +301,7 @@ def stderr_to(path: Path) -> Iterator[None]:
 
 
 def _delta(jars_dir: str | None, settings: Mapping[str, str]) -> dict[str, str]:
-    """Delta's jars: where driver and executors are one JVM on its class path, whose classes can be archived."""
+    """Spark's settings for Delta's jars: on the class path, to be archived, if driver and executors are one JVM."""
     found = jars.find(jars_dir) if jars_dir else jars.fetch(cache_dir("jars"))
     one = _ONE_JVM.match(settings["spark.master"])
     name, between = (hadoop.CLASS_PATH, ":") if one else ("spark.jars", ",")

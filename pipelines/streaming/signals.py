@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C ask the driver to end after the batch in flight; what it has started ignores both."""
+"""SIGTERM and Ctrl-C ask the driver to end after the batch in flight; its child processes ignore both."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _deaf = False
 
 
 def ignore() -> None:
-    """This process ignores what asks the driver to stop, and so does what it starts: the driver decides."""
+    """Ignore in this process and its children the signals that ask the driver to stop: the driver decides."""
     for number in ASK_TO_STOP:
         signal.signal(number, signal.SIG_IGN)
 
@@ -29,9 +29,9 @@ os.register_at_fork(after_in_child=_in_child)
 
 @contextmanager
 def children_without_signals() -> Iterator[None]:
-    """Processes that are forked inside ignore these signals, also after they became another program, as Spark's JVM.
+    """Let processes that are forked in the block ignore these signals, also after exec, as Spark's JVM.
 
-    A signal to the whole process group, as a terminal sends it, would end the JVM in the middle of a batch.
+    A terminal signals the whole process group, which would end the JVM in the middle of a batch.
     """
     global _deaf
     before, _deaf = _deaf, True
@@ -43,9 +43,9 @@ def children_without_signals() -> Iterator[None]:
 
 @contextmanager
 def stoppable(stop: threading.Event) -> Iterator[Callable[[], None]]:
-    """The signals set `stop` while inside, a second Ctrl-C interrupts; only the main thread can be signalled.
+    """Let the signals set `stop` in the block; a second Ctrl-C interrupts. Only the main thread can be signalled.
 
-    Yields what puts the handlers in place once more: pyspark puts its own over that of Ctrl-C.
+    Yields a function that installs the handlers again: pyspark replaces that of Ctrl-C.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

@@ -11,7 +11,8 @@ from generators.cluster.observing.rows import Source
 LEAST_HOLDS_S, MOST_HOLDS_S = 10, 60
 """The limits of `holds_s`: readers of a lake look every 5 s, and a claim of the present is never older than a minute.
 
-Intervals above 30 s raise the upper limit to two intervals."""
+Intervals above 30 s raise the upper limit to two intervals.
+"""
 
 
 @dataclass

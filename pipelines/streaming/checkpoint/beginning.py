@@ -21,9 +21,9 @@ REPLAYED = 1
 
 
 def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, state: Iterable[bytes]) -> Query:
-    """The query that goes on with `state`, the blobs of its buckets, where `query` stopped; recorded when all is there.
+    """The new query that continues `query` with `state`, the blobs of its buckets; recorded once all files are written.
 
-    Whoever is killed before the record is replaced leaves the lake to `query`, and files that nobody reads.
+    If it is killed before that, the lake still belongs to `query`, and the files are read by nobody.
     """
     committed, start = offsets.last(lake.files(), query.query_id, "commits"), end_of(lake, query)
     made = replace(
@@ -43,7 +43,7 @@ def begin_with(lake: Lake, query: Query, buckets: int, shuffle_partitions: int, 
 
 
 def end_of(lake: Lake, query: Query) -> dict[str, Any] | None:
-    """The offset of bronze up to which a query has committed; where it has committed nothing, at which it begins."""
+    """The offset of bronze that a query has committed; if it has committed nothing, the one at which it begins."""
     committed = offsets.last(lake.files(), query.query_id, "commits")
     return query.start if committed < 0 else offsets.offset(offsets.plan(lake.files(), query.query_id, committed))
 
@@ -62,16 +62,16 @@ def first_state(lake: Lake, query_id: str, bucket: int) -> bytes:
 
 
 def forget(lake: Lake, query: Query) -> None:
-    """Removes what a query began with, and what others have left, once it has a state that is its own for good.
+    """Remove the state that a query began with, and other queries' files, once Spark has its own state for good.
 
-    Others are those that it follows, that it was to start anew (`--rebuild`), or whose record nobody came to write.
+    The others are those that it continues or rebuilds (`--rebuild`), or that were never recorded.
     """
     if offsets.last(lake.files(), query.query_id, "commits") >= REPLAYED:
         _remove_but(lake, query.query_id)
 
 
 def remove_others(lake: Lake, query: Query) -> None:
-    """Removes what other queries have left."""
+    """Remove the files of other queries."""
     _remove_but(lake, query.query_id, f"{query.query_id}-begin")
 
 
@@ -82,7 +82,7 @@ def _remove_but(lake: Lake, *kept: str) -> None:
 
 
 def _of_queries(lake: Lake) -> list[str]:
-    """The folders of all queries: their checkpoints, and what they began with."""
+    """The folders of all queries: their checkpoints and first states."""
     from pyarrow.fs import FileSelector
 
     found = lake.files().get_file_info(FileSelector(offsets.FOLDER, allow_not_found=True))

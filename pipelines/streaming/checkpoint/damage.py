@@ -1,4 +1,4 @@
-"""Files of the checkpoint that cannot be read, by name and with the way out: Spark's own messages have neither."""
+"""Unreadable checkpoint files, by name and with the remedy: Spark's own messages have neither."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FILE = re.compile(r"(?:file:)?(\S*/_run/\S+)")
 
 
 def require_readable(lake: Lake, query_id: str) -> None:
-    """Raises StateMismatch naming a file of a query's checkpoint, but for its state, that is no record of Spark's."""
+    """Raise StateMismatch with the name of a damaged record in a query's checkpoint; state files are not checked."""
     newest = [(name, offsets.last(lake.files(), query_id, name)) for name in ("offsets", "commits")]
     for path in ("metadata", *(f"{name}/{number}" for name, number in newest if number >= 0)):
         if not is_record(lake, query_id, path):
@@ -23,8 +23,7 @@ def require_readable(lake: Lake, query_id: str) -> None:
 
 
 def is_record(lake: Lake, query_id: str, path: str) -> bool:
-    """Whether a file of a query's checkpoint, where there is one, is JSON line by line, behind a version where Spark
-    writes one."""
+    """Whether a checkpoint file is absent, or JSON line by line, after a version if Spark writes one there."""
     try:
         with lake.files().open_input_stream(f"{offsets.FOLDER}/{query_id}/{path}") as stream:
             version, *lines = stream.read().decode().splitlines() or [""]
@@ -43,7 +42,7 @@ def is_record(lake: Lake, query_id: str, path: str) -> bool:
 
 
 def explained(message: str, lake: Lake, query_id: str) -> str:
-    """The message of a failed query; where its state could not be read, which and what to do."""
+    """The message of a failed query; if its state could not be read, with the file and the remedy."""
     if not any(sign in message for sign in _OF_STATE):
         return message
     found = _FILE.search(message)

@@ -1,4 +1,4 @@
-"""What each micro-batch writes, recorded before the first table has it: a commit that was cut off goes on with it."""
+"""Records of what each micro-batch writes, made before the first table commit, so that a killed commit can go on."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ if TYPE_CHECKING:
     from pipelines.lake.lake import Lake
 
 KEPT = 100
-"""So many batches Spark keeps in its checkpoint, too (spark.sql.streaming.minBatchesToRetain)."""
+"""The number of kept manifests, as of batches in Spark's checkpoint (spark.sql.streaming.minBatchesToRetain)."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """One batch of one query: what it reads of bronze, and what each table gets of it.
+    """One batch of one query: the stretch of bronze that it reads, and the files for each table.
 
-    `bronze`: id of bronze's table; `start`, `end`: offsets of bronze; `plan`: the checkpoint's `offsets/N` as it
-    stands; `health`: whether every bucket reported it; `unchanged`: tables that would be written anew with the rows
-    that they have.
+    `bronze`: id of bronze's table; `start`, `end`: offsets of bronze; `plan`: the text of the checkpoint's `offsets/N`;
+    `health`: whether every bucket reported it; `unchanged`: tables that would be rewritten with the same rows.
     """
 
     batch_id: int
@@ -46,19 +45,19 @@ class Manifest:
 
     @property
     def reads(self) -> tuple[Any, ...]:
-        """Which events it is of: the number alone does not say so."""
+        """The events of the batch, which its number alone does not identify."""
         return self.batch_id, self.bronze, self.start, self.end
 
 
 class Manifests:
-    """Those of one query, `_run/<query>/batches/N.json` in its lake."""
+    """The manifests of one query, `_run/<query>/batches/N.json` in its lake."""
 
     def __init__(self, lake: Lake, query_id: str) -> None:
         self._lake, self._query_id = lake, query_id
         self._folder = f"{offsets.FOLDER}/{query_id}/batches"
 
     def planned(self, batch_id: int) -> Manifest:
-        """What a batch reads by the checkpoint. Raises StateMismatch where that is lost."""
+        """The stretch of bronze that a batch reads, from the checkpoint. Raises StateMismatch if that is lost."""
         try:
             plan = offsets.plan(self._files, self._query_id, batch_id)
             before = offsets.plan(self._files, self._query_id, batch_id - 1) if batch_id else None
@@ -71,11 +70,11 @@ class Manifests:
         return Manifest(batch_id, self._lake.table_id("replication_events"), start, offsets.offset(plan), plan)
 
     def settle(self, asked: Manifest) -> Manifest:
-        """The manifest by which a batch is committed: the one of an earlier try of it, else this one, recorded now.
+        """The manifest by which a batch is committed: that of an earlier try, else this one, which is recorded now.
 
-        Where files of the earlier try are not whole any more, as a disk may leave them that lost its power, those of
-        this one stand for all of their table: they have the same rows. Raises StateMismatch where another batch has its
-        number, or it does not go on where the one before it ended.
+        If a power failure damaged files of the earlier try, this one's files replace all of their table: they have the
+        same rows. Raises StateMismatch if another batch has the number, or the one before ended
+        elsewhere.
         """
         known = self.read(asked.batch_id)
         if known is not None:
@@ -92,7 +91,7 @@ class Manifests:
             raise self._mismatch(asked, "bronze is another table than the one that was read so far", before)
         if before is not None and before.end != asked.start:
             raise self._mismatch(asked, f"batch {asked.batch_id} does not go on where the one before ended", before)
-        # Only where the one before is not there are all listed: this runs with every batch.
+        # They are listed only if the one before is missing: this runs with every batch.
         later = self.numbers()[-1:] if before is None else []
         if self.read(asked.batch_id + 1) is not None or any(number > asked.batch_id for number in later):
             raise self._mismatch(asked, f"batch {asked.batch_id} is older than what was committed", None)
@@ -102,7 +101,7 @@ class Manifests:
         return asked
 
     def read(self, batch_id: int) -> Manifest | None:
-        """The manifest of a batch, None where there is none. Raises StateMismatch naming one that is damaged."""
+        """The manifest of a batch, None if there is none. Raises StateMismatch with the name of a damaged one."""
         path = f"{self._folder}/{batch_id}.json"
         try:
             with self._files.open_input_stream(path) as stream:
@@ -118,23 +117,23 @@ class Manifests:
             ) from damaged
 
     def write(self, manifest: Manifest) -> None:
-        """Records a batch; it is on the disk when this returns."""
+        """Record a batch durably."""
         self._lake.write_durably(f"{self._folder}/{manifest.batch_id}.json", json.dumps(asdict(manifest)).encode())
 
     def numbers(self) -> list[int]:
-        """Batches that have one, in order."""
+        """The numbers of batches with a manifest, in order."""
         from pyarrow.fs import FileSelector
 
         found = self._files.get_file_info(FileSelector(self._folder, allow_not_found=True))
         return sorted(int(f.base_name[:-5]) for f in found if f.base_name.endswith(".json"))
 
     def pending(self, committed: int) -> Manifest | None:
-        """The batch that is recorded and not known to be `committed`: it is played again."""
+        """The recorded batch that is not known to be `committed`, and will be played again."""
         number = max(self.numbers(), default=-1)
         return self.read(number) if number > committed else None
 
     def prune(self) -> None:
-        """Removes those of batches that no checkpoint asks for any more."""
+        """Remove the manifests of batches that no checkpoint needs any more."""
         for number in self.numbers()[:-KEPT]:
             self._files.delete_file(f"{self._folder}/{number}.json")
 
@@ -152,9 +151,9 @@ class Manifests:
 
 
 def resume(lake: Lake, query_id: str) -> list[str]:
-    """Makes sure that checkpoint, manifests and tables belong together; what it restored, in words.
+    """Make checkpoint, manifests and tables agree; returns what was restored, in words.
 
-    Raises StateMismatch naming what is missing. A lake without manifests is one of an earlier version: it begins some.
+    Raises StateMismatch with what is missing. A lake without manifests comes from an earlier version and starts them.
     """
     offsets.remove_drafts(lake.files(), query_id)
     manifests = Manifests(lake, query_id)
@@ -181,7 +180,7 @@ def resume(lake: Lake, query_id: str) -> list[str]:
 
 
 def _wrong(lake: Lake, query_id: str, manifest: Manifest) -> str:
-    """What is wrong with a batch's plan in the checkpoint; empty where it is as it should be."""
+    """The fault in a batch's plan in the checkpoint; empty if there is none."""
     try:
         offsets.offset(offsets.plan(lake.files(), query_id, manifest.batch_id))
         return ""
@@ -192,7 +191,7 @@ def _wrong(lake: Lake, query_id: str, manifest: Manifest) -> str:
 
 
 def _require_bronze(lake: Lake, committed: Manifest | None) -> None:
-    """Bronze is the table that the newest committed batch has read, whether it has anything new or not."""
+    """Require bronze to be the table that the newest committed batch has read."""
     bronze = lake.table_id("replication_events")
     if committed is not None and committed.bronze != bronze:
         raise StateMismatch(
@@ -202,8 +201,7 @@ def _require_bronze(lake: Lake, committed: Manifest | None) -> None:
 
 
 def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed: list[int], last: int) -> None:
-    """Every table has the newest committed batch that wrote to it, none after the `last` that has a manifest, and the
-    files of its newest version are there."""
+    """Require each table to have its newest committed batch, no batch after the `last` manifest, and all files."""
     newest: dict[str, int] = {}
     for number in committed[::-1]:
         manifest = manifests.read(number)
@@ -220,7 +218,7 @@ def _require_batches(lake: Lake, query_id: str, manifests: Manifests, committed:
                 f"{path} has {'no batch' if known is None else f'batch {known} as its last one'} of this query, and "
                 f"batch {number} was committed to it: {_WAY_OUT}"
             )
-        # A batch has a manifest before the first table gets it; one that a table has already would not be written.
+        # A manifest is written before the first table, so a batch that a table has without one would not be written.
         if known > last:
             raise StateMismatch(
                 f"{path} has batch {known} of this query, and the newest in _run is batch {last}: an older copy of "

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def follow_move(lake: Lake, query_id: str) -> bool:
-    """Has Spark look for the schema of its state where the lake is now; whether it was elsewhere before.
+    """Point Spark to the schema of its state at the lake's present path; returns whether the path had changed.
 
-    Spark's record of an operator names that file by where it lay when the batch was run.
+    Spark's record of an operator has the file's full path at the time of the batch.
     """
     from pyarrow.fs import FileSelector
 
@@ -31,7 +31,7 @@ def follow_move(lake: Lake, query_id: str) -> bool:
         entries = files.get_file_info(FileSelector(f"{operator.path}/_metadata/v2", allow_not_found=True))
         numbers = sorted(int(entry.base_name) for entry in entries if entry.base_name.isdigit())
         paths = [f"{operator.path}/_metadata/v2/{number}" for number in numbers]
-        # The newest is rewritten last: where it is right, so are the others.
+        # The newest is rewritten last: if it is right, so are the others.
         if paths and _changed(lake, paths[-1], folder, here) is not None:
             moved = True
             for path in paths:
@@ -40,7 +40,7 @@ def follow_move(lake: Lake, query_id: str) -> bool:
 
 
 def _changed(lake: Lake, path: str, folder: str, here: str) -> str | None:
-    """A record as it is where the lake is now (`here`, as JSON writes it); None where it is that already."""
+    """A record with the lake's present path (`here`, as JSON writes it); None if it already has it."""
     with lake.files().open_input_stream(path) as stream:
         record = stream.read().decode()
     now = re.sub(rf'"[^"]*/{re.escape(folder)}/', lambda _: f'"{here}', record)

@@ -1,4 +1,4 @@
-"""How far the streaming job has read bronze, from the checkpoint in its lake: without Spark."""
+"""The offset of bronze that the streaming job has read, from the checkpoint in its lake, without Spark."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 FOLDER = "_run"
 RECORD = f"{FOLDER}/query.json"
-"""Which query wrote the silver tables: its checkpoint has its id for a name."""
+"""The record of the query that wrote the silver tables; its checkpoint is named by its id."""
 INTERVAL = f"{FOLDER}/interval.json"
-"""How often the job that ran last takes what is new."""
+"""The record of the last job's interval."""
 REMOVALS = f"{FOLDER}/accepted_removals.json"
-"""Versions of bronze that took rows out and may be read past."""
+"""The versions of bronze that removed rows and that the job may read past."""
 
 
 @dataclass(frozen=True)
 class QueryRecord:
-    """The part of RECORD that others than the job read."""
+    """The part of RECORD that other commands than the job read."""
 
     query_id: str
     start: dict[str, Any] | None = None
@@ -45,7 +45,7 @@ class _Interval:
 
 @dataclass(frozen=True)
 class Begun:
-    """A batch that has begun and is not committed; `events` of bronze, where its source counts them."""
+    """A batch that has begun and is not committed; `events` of bronze if its source counts them."""
 
     batch_id: int
     events: int | None
@@ -53,8 +53,7 @@ class Begun:
 
 
 def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
-    """The offset of bronze up to which the job has committed, in its source's words; None before its first batch, and
-    where that is not known, as its records are damaged."""
+    """The committed offset of bronze as its source writes it; None before the first batch, or if it is damaged."""
     query = record(lake, RECORD, QueryRecord)
     done = -1 if query is None else last(lake.files(), query.query_id, "commits")
     if query is None or done < 0:
@@ -63,7 +62,7 @@ def committed_offset(lake: Lake) -> Mapping[str, Any] | None:
 
 
 def begun(lake: Lake) -> Begun | None:
-    """The batch that the job is at; None between two."""
+    """The batch that has begun and is not committed; None between two batches."""
     files, query = lake.files(), record(lake, RECORD, QueryRecord)
     number, done = (last(files, query.query_id, folder) for folder in ("offsets", "commits")) if query else (-1, -1)
     if query is None or number <= done:
@@ -79,38 +78,37 @@ def begun(lake: Lake) -> Begun | None:
 
 
 def began_at(lake: Lake, query_id: str | None = None) -> dict[str, Any] | None:
-    """The offset at which the lake's query began, which goes on from the state of another; None where it does not, or
-    is not this one."""
+    """The offset at which the lake's query began if it continues another; None if it does not, or is not `query`."""
     query = record(lake, RECORD, QueryRecord)
     return query.start if query and query_id in (None, query.query_id) else None
 
 
 def query_id(lake: Lake) -> str | None:
-    """The query that wrote the silver tables, None where none is known."""
+    """The id of the query that wrote the silver tables, None if not known."""
     query = record(lake, RECORD, QueryRecord)
     return query.query_id if query else None
 
 
 def plan(files: FileSystem, query_id: str, batch_id: int) -> str:
-    """The file in which Spark says what a batch reads. Raises FileNotFoundError."""
+    """The text of Spark's file with the offsets of a batch. Raises FileNotFoundError."""
     with files.open_input_stream(f"{FOLDER}/{query_id}/offsets/{batch_id}") as stream:
         return str(stream.read().decode())
 
 
 def offset(plan: str) -> dict[str, Any]:
-    """The offset of bronze up to which a batch reads, in its source's words."""
+    """The offset of bronze at which a batch ends, as its source writes it."""
     found: dict[str, Any] = json.loads(plan.splitlines()[-1])
     return found
 
 
 def sync_checkpoint(lake: Lake, query_id: str, batch_id: int) -> None:
-    """Has what Spark wrote since the batch before was planned, of state as of offsets, outlive a power failure."""
+    """Sync the state and offsets that Spark wrote since the batch before was planned, to outlive a power failure."""
     if (root := local_path(lake.root)) is None:
         return
     before = root / FOLDER / query_id / "offsets" / str(batch_id - 1)
     since = before.stat().st_mtime_ns if before.exists() else 0
     for folder, _, names in os.walk(root / FOLDER / query_id):
-        with suppress(FileNotFoundError):  # Spark removes what is old meanwhile
+        with suppress(FileNotFoundError):  # Spark removes old files meanwhile
             if Path(folder).stat().st_mtime_ns >= since:
                 new = [path for name in names if (path := Path(folder, name)).stat().st_mtime_ns >= since]
                 for path in (*new, Path(folder)):
@@ -118,14 +116,14 @@ def sync_checkpoint(lake: Lake, query_id: str, batch_id: int) -> None:
 
 
 def restore_plan(lake: Lake, query_id: str, batch_id: int, plan: str) -> None:
-    """Writes anew what a batch reads."""
+    """Write a batch's plan again."""
     lake.write_durably(f"{FOLDER}/{query_id}/offsets/{batch_id}", plan.encode())
 
 
 def remove_drafts(files: FileSystem, query_id: str) -> None:
-    """Removes what a JVM that was killed left of files it was about to give their names, `.N.<uuid>.tmp`.
+    """Remove the unfinished files (`.N.<uuid>.tmp`) of a killed JVM.
 
-    Before its first batch Spark refuses a checkpoint with anything in it, and would do so for good.
+    Before its first batch Spark refuses a checkpoint that is not empty, every time.
     """
     from pyarrow.fs import FileSelector
 
@@ -137,7 +135,7 @@ def remove_drafts(files: FileSystem, query_id: str) -> None:
 
 
 def last(files: FileSystem, query_id: str, folder: str) -> int:
-    """The last batch in a folder of the checkpoint, -1 where there is none."""
+    """The last batch in a folder of the checkpoint, -1 if there is none."""
     from pyarrow.fs import FileSelector
 
     found = files.get_file_info(FileSelector(f"{FOLDER}/{query_id}/{folder}", allow_not_found=True))
@@ -145,7 +143,7 @@ def last(files: FileSystem, query_id: str, folder: str) -> int:
 
 
 def _offset(lake: Lake, query_id: str, batch_id: int) -> dict[str, Any] | None:
-    """The offset of bronze up to which a batch reads; None where it is not there, or damaged."""
+    """The offset of bronze at which a batch ends; None if the record is missing or damaged."""
     path = f"{FOLDER}/{query_id}/offsets/{batch_id}"
     try:
         with lake.files().open_input_stream(path) as stream:
@@ -155,13 +153,13 @@ def _offset(lake: Lake, query_id: str, batch_id: int) -> dict[str, Any] | None:
 
 
 def planned_offset(lake: Lake, query_id: str) -> dict[str, Any] | None:
-    """Return the offset of bronze up to which the last batch that was planned reads; None before the first."""
+    """The offset of bronze at which the last planned batch ends; None before the first."""
     number = last(lake.files(), query_id, "offsets")
     return None if number < 0 else _offset(lake, query_id, number)
 
 
 def remember_interval(lake: Lake, seconds: float | None) -> None:
-    """Records how often the job takes what is new, None: once. Who judges whether it is behind is another process."""
+    """Record the job's interval (None: it runs once), for the process that judges whether the job is behind."""
     files = lake.files()
     files.create_dir(FOLDER)
     with files.open_output_stream(INTERVAL) as stream:
@@ -169,12 +167,12 @@ def remember_interval(lake: Lake, seconds: float | None) -> None:
 
 
 def accepted_removals(lake: Lake) -> list[int]:
-    """Versions of bronze that took rows out and may be read past."""
+    """The versions of bronze that removed rows and that the job may read past."""
     return [int(version) for version in read_list(lake, REMOVALS)]
 
 
 def read_list(lake: Lake, path: str) -> list[Any]:
-    """The list in a JSON file of the lake; none where there is no such file. Raises ValueError for anything else."""
+    """The list in a JSON file of the lake; empty if there is no file. Raises ValueError for anything else."""
     try:
         with lake.files().open_input_stream(path) as stream:
             return decode(lake, path, stream.read(), list[Any])
@@ -183,12 +181,12 @@ def read_list(lake: Lake, path: str) -> list[Any]:
 
 
 def accept_removal(lake: Lake, version: int) -> None:
-    """Records that a version of bronze which took rows out may be read past."""
+    """Record that the job may read past a version of bronze that removed rows."""
     known = accepted_removals(lake)
     lake.write_durably(REMOVALS, json.dumps(sorted({*known, version})).encode())
 
 
 def interval(lake: Lake) -> float | None:
-    """Seconds between two batches of the job that ran last; None where it ran once, or none ever ran."""
+    """Seconds between two batches of the last job; None if it ran once, or no job ever ran."""
     found = record(lake, INTERVAL, _Interval)
     return found.seconds if found else None

@@ -1,4 +1,4 @@
-"""A lake remembers the query that wrote its silver tables, so that no other state is ever put behind them."""
+"""The record of the query that wrote a lake's silver tables, which keeps another query's state from continuing them."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from pipelines.streaming.tables import KINDS
 log = logging.getLogger("hwmark.run")
 
 _WRITER = "a_later_hwmark_wrote_this_lake"
-"""First key of the record: the version that wrote it. Versions before 0.2.0 fail with the first key that they do not
-know, so that its name is the message."""
+"""The first key of the record, with the version that wrote it. Versions before 0.2.0 fail with the first unknown key,
+so its name is their message."""
 
 
 class StateMismatch(ValueError):
-    """Silver and the checkpoint do not belong together, or the checkpoint cannot go on as asked."""
+    """Raised if silver and the checkpoint do not belong together, or the checkpoint cannot go on as asked."""
 
 
 class UnfitSettings(StateMismatch, UsageError):
-    """The checkpoint could go on under other settings."""
+    """Raised if the checkpoint could go on with other settings."""
 
 
 @dataclass(frozen=True)
 class Query:
-    """One life of the streaming query: its id, its state's layout, and whether its first batch starts silver anew."""
+    """One life of the streaming query: its id, the layout of its state, and whether its first batch empties silver."""
 
     query_id: str
     buckets: int
@@ -45,20 +45,20 @@ class Query:
     rules: dict[str, object]
     rebuild: bool
     source: str
-    """How bronze is read."""
+    """The source by which bronze is read."""
     keys: list[int] = field(default_factory=list)
-    """Which key stands for which bucket."""
+    """The key of each bucket."""
     follows: str = ""
-    """The query that had written silver before this one, whose state it began with; empty where it began with none."""
+    """The query whose state this one began with; empty if it began without state."""
     start: dict[str, Any] | None = None
-    """The offset of bronze up to which that state had read it."""
+    """The offset of bronze of that state."""
     spark: str = ""
-    """The version of Spark that wrote the checkpoint last, where it is known."""
+    """The version of Spark that last wrote the checkpoint, if known."""
 
     edition: int = 0
-    """The edition of the rules that made silver last, 0: before editions were counted."""
+    """The edition of the rules that last made silver; 0 before editions were counted."""
     older: dict[str, str] = field(default_factory=dict)
-    """Up to when (event time) rows of each cluster were made by an earlier edition."""
+    """The event time up to which each cluster's rows were made by an earlier edition."""
 
     def __post_init__(self) -> None:
         if not self.keys:
@@ -83,13 +83,12 @@ def open_query(
     rebuild: bool,
     reshard: int | None = None,
 ) -> Query:
-    """The query that this lake goes on with, or a new one where it has none or `rebuild` asks for it.
+    """The query with which this lake goes on, or a new one if it has none or `rebuild` asks for it.
 
-    `buckets`: None means those that the lake's state has, in a new one as many as shuffle partitions. Other rules than
-    those of the record apply from the next batch on, and are recorded. Where `reshard` asks for other buckets, or
-    `shuffle_partitions` are others, the query is the one whose state is to be moved first (`beginning`). Raises
-    StateMismatch where silver has rows that the checkpoint at hand did not write, or its state has another layout, or
-    rules that are not known here.
+    `buckets` None means those of the lake's state, or for a new lake as many as shuffle partitions. Changed rules are
+    recorded and apply from the next batch on. If `reshard` or `shuffle_partitions` ask for another layout, the result
+    is the query whose state must be moved first (`beginning`). Raises StateMismatch if silver has rows that the
+    checkpoint did not write, if its state has another layout, or if its rules are unknown here.
     """
     known = None if rebuild else recorded(lake)
     if known and _begun(lake, known):
@@ -104,7 +103,7 @@ def open_query(
         if changed:
             log.warning("%s, from the next batch on: `run --rebuild` applies it throughout", "; ".join(changed))
         return asked
-    # A rebuild that was killed before its first commit is still to be done.
+    # A rebuild that was killed before its first commit is still due.
     rebuild = rebuild or (known is not None and known.rebuild)
     if not rebuild and _written_kinds(lake):
         raise _mismatch(lake, "has rows, and no record of the query that wrote them")
@@ -117,7 +116,7 @@ def open_query(
 
 
 def _begun(lake: Lake, query: Query) -> bool:
-    """Whether the query has a checkpoint, which must be the one that wrote silver."""
+    """Whether the query has a checkpoint. Raises StateMismatch if another one wrote silver."""
     mine = any(lake.open(kind).transaction_version(query.query_id) is not None for kind in KINDS)
     begun = _has_checkpoint(lake, query)
     if mine and not begun:
@@ -143,9 +142,9 @@ def _require_its_settings(known: Query, buckets: int | None, source: str, reshar
 
 
 def record_spark(lake: Lake, query: Query, here: str) -> Query:
-    """Return the query, recorded as that of Spark `here`, which is that of the JVM: pip's may be another one.
+    """The query, recorded with the JVM's version of Spark (`here`), which may differ from pip's.
 
-    Raises StateMismatch where a later version (4.2 after 4.1) wrote its checkpoint.
+    Raises StateMismatch if a later version (4.2 after 4.1) wrote its checkpoint.
     """
     if query.spark and _minor(here) < _minor(query.spark):
         raise StateMismatch(
@@ -162,7 +161,7 @@ def _minor(spark: str) -> tuple[int, ...]:
 
 
 def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None:
-    """Raises StateMismatch where the state of a query cannot be moved to so many buckets and shuffle partitions."""
+    """Raise StateMismatch if a query's state cannot be moved to this number of buckets and shuffle partitions."""
     if (buckets, shuffle_partitions) == known.layout:
         return
     if known.source == "delta":
@@ -180,12 +179,12 @@ def require_movable(known: Query, buckets: int, shuffle_partitions: int) -> None
 
 
 def divisors(number: int) -> list[int]:
-    """What divides a number, in order."""
+    """The divisors of a number, in order."""
     return [k for k in range(1, number + 1) if number % k == 0]
 
 
 def changed_rules(known: Query, rules: Rules) -> list[str]:
-    """What is another rule than in the record, in words. Raises StateMismatch naming a rule that is not known here."""
+    """The rules that differ from the record, in words. Raises StateMismatch with the name of an unknown rule."""
     before = asdict(rules_of(known.rules))
     return [
         f"rules.{name} is {value}, which was {before[name]}"
@@ -195,7 +194,7 @@ def changed_rules(known: Query, rules: Rules) -> list[str]:
 
 
 def rules_of(recorded: Mapping[str, object]) -> Rules:
-    """Rules as they were recorded; one that is newer than the record has its default. Raises StateMismatch."""
+    """The recorded rules; a rule that is newer than the record has its default. Raises StateMismatch."""
     unknown = sorted(set(recorded) - set(asdict(Rules())))
     if unknown:
         raise StateMismatch(
@@ -210,7 +209,7 @@ def _mismatch(lake: Lake, why: str) -> StateMismatch:
 
 
 def _written_kinds(lake: Lake) -> list[str]:
-    """Silver tables that have rows."""
+    """The silver tables with rows."""
     return [kind for kind in KINDS if kind != "quarantine" and lake.open(kind).file_uris()]
 
 
@@ -225,7 +224,7 @@ def _is_file(lake: Lake, path: str) -> bool:
 
 
 def recorded(lake: Lake) -> Query | None:
-    """The query that wrote this lake's silver tables, None where none did."""
+    """The query that wrote this lake's silver tables, None if there is none."""
     if not _is_file(lake, RECORD):
         return None
     found = read_record(lake, RECORD, dict[str, Any], {}) or {}
@@ -249,12 +248,12 @@ def recorded(lake: Lake) -> Query | None:
 
 
 def record(lake: Lake, query: Query) -> None:
-    """Has the lake go on with this query, by one rename."""
+    """Record this query as the lake's, by one rename."""
     lake.write_durably(RECORD, json.dumps({_WRITER: _version("hwmark"), **asdict(query)}).encode())
 
 
 def _version(package: str) -> str:
-    """Return the version of an installed package, "" where none says."""
+    """The version of an installed package, "" if not known."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
