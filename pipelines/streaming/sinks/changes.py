@@ -1,4 +1,4 @@
-"""Rows of `gold/partition_changes`: what differs between the present that is stored and the one of a batch."""
+"""Rows of `gold/partition_changes`: the differences between the stored present and that of a batch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ COMPARED = [name for name in partition_health.ARROW.names if name not in (*KEY, 
 
 
 def write_changes(lake: Lake, files: Sequence[Written], *, anew: bool) -> list[Written]:
-    """Writes a file of the changes from the stored present to that in `files`; `anew`: nothing is stored that counts.
+    """Write a file of the changes from the stored present to that in `files`; `anew` if no stored present counts.
 
-    Who commits it does so with the present: a batch that is played again has the files of its first try.
+    It is committed with the present, so that a batch that is played again has the files of its first try.
     """
     import pyarrow.dataset as ds
 
@@ -31,10 +31,10 @@ def write_changes(lake: Lake, files: Sequence[Written], *, anew: bool) -> list[W
 
 
 def changes(stored: pa.Table, present: pa.Table) -> pa.Table:
-    """The rows of `gold/partition_changes` from one present to the next, both in the schema of partition_health."""
+    """The rows of `gold/partition_changes` between two presents in the schema of partition_health."""
     stored, present = stored.combine_chunks(), present.combine_chunks()
     old, now, new, gone = stored, present, present.slice(0, 0), stored.slice(0, 0)
-    if not stored.select(KEY).equals(present.select(KEY)):  # mostly they are, as buckets keep their order
+    if not stored.select(KEY).equals(present.select(KEY)):  # true in most cases, as buckets keep their order
         before = pc.index_in(_keys(present), value_set=_keys(stored)).combine_chunks()
         old, now = stored.take(before.drop_null()), present.filter(before.is_valid())
         new = present.filter(before.is_null())
@@ -50,12 +50,12 @@ def changes(stored: pa.Table, present: pa.Table) -> pa.Table:
 
 
 def _keys(rows: pa.Table) -> pa.ChunkedArray:
-    """One text for the key of each row; no name of Kafka's has a line's end."""
+    """The key of each row as one text; no name in Kafka has a line break."""
     return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in KEY), "\n")
 
 
 def _differing(one: pa.Table, other: pa.Table) -> Iterator[int]:
-    """The places at which two tables differ, in order: few do, and Arrow compares whole slices."""
+    """The positions at which two tables differ, in order; few do, so whole slices are compared first."""
     waiting = [(0, len(one))]
     while waiting:
         begin, end = waiting.pop()

@@ -1,4 +1,4 @@
-"""Facts as Parquet files in the folders of their tables, which are no part of them until the sink commits."""
+"""Facts as Parquet files in the folders of their tables, which the sink then commits."""
 
 from __future__ import annotations
 
@@ -14,20 +14,19 @@ from pipelines.streaming.tables import BROKERS, HEALTH, LAGS
 
 ROW_GROUP = 1 << 18
 WRITTEN = "written"
-"""Among the kinds of facts: what a task hands to the sink about files that it has written itself."""
+"""The kind of the row with which a task hands over the files that it has written itself."""
 
 
 @dataclass
 class TaskOutput:
-    """What one task wrote: its files, buckets that reported health, and its shares of the tables about brokers and
-    replicas."""
+    """The output of one task: files, buckets that reported health, and shares of the tables of brokers and replicas."""
 
     files: list[Written] = field(default_factory=list)
     health: int = 0
     shares: list[gauges.Shares] = field(default_factory=list)
 
     def add(self, more: TaskOutput) -> None:
-        """Takes in what was written besides."""
+        """Add another output of the task."""
         self.files += more.files
         self.health += more.health
         self.shares += more.shares
@@ -44,7 +43,7 @@ class TaskOutput:
 
 
 class FactFiles:
-    """One growing Parquet file per kind that has rows; inside `with`, an error removes them."""
+    """One growing Parquet file per kind with rows; an error in the `with` block removes them."""
 
     def __init__(self, lake: Lake, row_group: int = ROW_GROUP) -> None:
         self._lake, self._row_group = lake, row_group
@@ -61,7 +60,7 @@ class FactFiles:
                 output.discard()
 
     def add(self, kind: str, table: pa.Table) -> None:
-        """Rows of one kind from one bucket."""
+        """Add rows of one kind from one bucket."""
         if kind in (BROKERS, *LAGS):
             self._parts.setdefault(kind, []).append(table)
             return
@@ -73,7 +72,7 @@ class FactFiles:
             self._outputs[kind].add(table)
 
     def close(self) -> TaskOutput:
-        """Ends the files and describes them."""
+        """Close the files and return their descriptions."""
         self._output.files = [output.close() for output in self._outputs.values()]
         self._output.shares = [gauges.shares(self._parts)] if self._parts else []
         return self._output
@@ -88,7 +87,7 @@ class _Output(DataFile):
         self._waiting: list[pa.Table] = []
 
     def add(self, table: pa.Table) -> None:
-        """A bucket has few rows of most kinds: those of several become one row group."""
+        """Add rows; buckets have few rows of most kinds, so those of several share a row group."""
         self._waiting.append(table.select(self.schema.names).cast(self.schema))
         if sum(map(len, self._waiting)) >= self._row_group:
             self._flush()

@@ -1,4 +1,4 @@
-"""The tables about brokers and replicas: each bucket reports a share, and the sink puts the shares together."""
+"""The tables of brokers and replicas: each bucket reports a share, and the sink merges the shares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.streaming.tables import BROKERS, LAGS
 from schemas import broker_lag, brokers, replica_lag
 
 Shares = dict[str, str]
-"""By table the rows of some buckets, as text."""
+"""The rows of some buckets by table, as text."""
 Row = dict[str, Any]
 
 _LEAST, _LARGEST = ("level",), ("ts", "lag_records", "lag_ms", "last_reported_ts")
@@ -32,17 +32,17 @@ _STATED = (
     "broker_epoch",
     "restarting_since",
 )
-"""What every bucket reads of a broker."""
+"""The columns that every bucket reads of a broker."""
 
 
 def shares(tables: Mapping[str, Sequence[pa.Table]]) -> Shares:
-    """The rows of several buckets as the share of a task; those of one bucket need no merging."""
+    """The share of a task from the rows of its buckets; those of a single bucket need no merging."""
     whole = {kind: parts[0] if len(parts) == 1 else merge(kind, parts) for kind, parts in tables.items()}
     return {kind: b64encode(encode(rows)).decode() for kind, rows in whole.items()}
 
 
 def merged(all_shares: Iterable[Shares]) -> dict[str, pa.Table]:
-    """Whole tables out of the shares of all tasks."""
+    """The whole tables, merged from the shares of all tasks."""
     parts: dict[str, list[pa.Table]] = {kind: [] for kind in (BROKERS, *LAGS)}
     for share in all_shares:
         for kind, text in share.items():
@@ -51,7 +51,7 @@ def merged(all_shares: Iterable[Shares]) -> dict[str, pa.Table]:
 
 
 def merge(kind: str, parts: Iterable[pa.Table]) -> pa.Table:
-    """One table out of the rows of several buckets."""
+    """One table, merged from the rows of several buckets."""
     schema = {BROKERS: brokers.ARROW, "broker_lag": broker_lag.ARROW, "replica_lag": replica_lag.ARROW}[kind]
     rows = pa.concat_tables([schema.empty_table(), *parts])
     if kind == "replica_lag":
@@ -64,20 +64,20 @@ def merge(kind: str, parts: Iterable[pa.Table]) -> pa.Table:
 
 
 def news(rows: pa.Table, before: Mapping[str, Any]) -> pa.Table:
-    """The rows of clusters that went on since: `before` has the time up to which each was reconstructed then."""
+    """The rows of clusters that have advanced; `before` has the time up to which each was reconstructed last time."""
     clusters = rows["cluster"].to_pylist()
     went_on = [before.get(c) is None or ts > before[c] for c, ts in zip(clusters, rows["ts"].to_pylist(), strict=True)]
     return rows.filter(pa.array(went_on, pa.bool_()))
 
 
 def reconstructed_to(lake: Lake) -> dict[str, Any]:
-    """Up to when each cluster was reconstructed when `gold/brokers` was written last."""
+    """The time up to which each cluster was reconstructed when `gold/brokers` was last written."""
     known = lake.read(BROKERS, pa.schema([brokers.ARROW.field("cluster"), brokers.ARROW.field("ts")]))
     return {row["cluster"]: row["ts"] for row in known.to_pylist()}
 
 
 def _broker(rows: list[Row]) -> Row:
-    """One broker out of what several buckets count of it; a count that no bucket knows is unknown."""
+    """One broker's row from those of several buckets; a count that no bucket knows is unknown."""
     first = rows[0]
     apart = {"cluster": first["cluster"], "broker_id": first["broker_id"]}
     apart |= {name: _of(rows, name, min) for name in _LEAST} | {name: _of(rows, name, max) for name in _LARGEST}
@@ -90,7 +90,7 @@ def _broker(rows: list[Row]) -> Row:
 
 
 def _lag(rows: list[Row]) -> Row:
-    """The lag of one broker out of that of its replicas in several buckets."""
+    """The lag of one broker from the rows of several buckets."""
     first = rows[0]
     apart = {"cluster": first["cluster"], "broker_id": first["broker_id"]}
     apart |= {name: _of(rows, name, max) for name in ("ts", "lag_records", "lag_ms")}

@@ -1,7 +1,7 @@
-"""Minutes of clusters and brokers, kept up from the mergeable partials of `silver/minute_stats`.
+"""The minute tables of clusters and brokers, updated from the mergeable partials of `silver/minute_stats`.
 
-A batch changes the minutes that it has partials of, and by what they change in a gauge all later ones. Gauges go on
-from the rows that are stored, never from the whole history, whose beginning retention may have taken.
+A batch changes the minutes of its partials, and all later ones by the change of a gauge. Gauges go on from stored
+rows, never from the whole history, the beginning of which may have been removed by retention.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pipelines.lake.data_file import Written
 
 WHO = {"cluster_minute": ("cluster",), "broker_minute": ("cluster", "broker_id")}
-"""The minute tables, and whose minute a row of each is."""
+"""The minute tables, each with the columns that name a minute's owner."""
 GAUGES = {
     "partitions": "partitions_change",
     "under_replicated": "under_replicated_change",
@@ -40,22 +40,22 @@ GAUGES = {
     "offline": "offline_change",
     "held_back": "held_back_change",
 }
-"""Columns that stand for the end of a minute, and the counts whose running sum they are."""
+"""Gauges at the end of a minute, each with the counts that it sums up."""
 TALLIES = {"shrinks": "shrink:", "expands": "expand:", "regressions": "regression:"}
 PARTIALS = "minute_stats"
 LOOK_BACK_US, WIDER = 300_000_000, 12
-"""So far before a new minute the one is looked for that it goes on from, and each time so many times farther."""
+"""How far before a new minute its predecessor is looked for, and the factor of each further attempt."""
 US = pa.timestamp("us", "UTC")
 EVER = 1 << 62
 
 I64 = npt.NDArray[np.int64]
 Counts = Mapping[tuple[Who, datetime], Mapping[str, int]]
 Minutes = dict[str, I64]
-"""Per cluster some of its minutes in order (microseconds since 1970)."""
+"""Some minutes of each cluster, in order (microseconds since 1970)."""
 
 
 def add_minutes(lake: Lake, files: Sequence[Written], query_id: str, batch_id: int) -> None:
-    """Adds a batch's partials, which are in these files, to the minute tables that lack the batch."""
+    """Add a batch's partials, from these files, to the minute tables that lack the batch."""
     kinds = [kind for kind in WHO if not has_batch(lake.open(kind), query_id, batch_id)]
     if files and kinds:
         new = _rows(lake, PARTIALS, [file.path for file in files])
@@ -63,7 +63,7 @@ def add_minutes(lake: Lake, files: Sequence[Written], query_id: str, batch_id: i
 
 
 def _add(lake: Lake, kind: str, new: pa.Table, versions: Mapping[str, int]) -> None:
-    """Puts the rows of the minutes that change in place of those that the table has of them, where any differs."""
+    """Replace the rows of changed minutes in the table, if any differs."""
     files, touched = _Files(lake, kind), _by_cluster(new)
     stored = _stored(files, touched, _moved_from(new))
     since = min(_moved_from(new).values(), default=EVER)
@@ -76,10 +76,10 @@ def _add(lake: Lake, kind: str, new: pa.Table, versions: Mapping[str, int]) -> N
 
 
 def changed(kind: str, stored: pa.Table, partials: pa.Table, new: pa.Table) -> pa.Table:
-    """All rows of the minutes that a batch changes, as they are now; one in which nothing is above 0 is left out.
+    """All rows of the minutes that a batch changes, in their new state, without those that are all zero.
 
-    `stored`: rows of a minute table, see `_stored`; `partials`: all of the touched minutes, of each cluster's first
-    stored one, and of those after a gauge moves, in which are those of the batch, `new`.
+    `stored`: rows of a minute table, see `_stored`; `partials`: those of the touched minutes, of each cluster's first
+    stored minute, and of the minutes after a gauge moves, including the batch's own (`new`).
     """
     who = WHO[kind]
     minutes, within = _by_cluster(new), moves_within(partials, who)
@@ -96,7 +96,7 @@ def changed(kind: str, stored: pa.Table, partials: pa.Table, new: pa.Table) -> p
     for cluster, touched in minutes.items():
         own = {key: counts for key, counts in moves.items() if key[0][0] == cluster}
         course = _Course(who, stored.filter(pc.equal(stored["cluster"], cluster)), touched, own)
-        if course.began(counted.counts).any():  # retention took what was before: none of it is written anew
+        if course.began(counted.counts).any():  # retention removed the earlier minutes, which are not written again
             touched = touched[touched >= course.known[0]]
         later = np.setdiff1d(np.intersect1d(course.minutes[course.moved.any(axis=(0, 2))], course.known), touched)
         made = [course.row(counted, name, minute) for minute in touched for name in course.names]
@@ -118,7 +118,7 @@ NOTHING = _Counted({}, {}, {}, {})
 
 
 class _Course:
-    """Gauges of one cluster by name and minute: as they are stored, and how far a batch has `moved` them by then."""
+    """The gauges of one cluster by name and minute: their stored values, and the batch's change so far (`moved`)."""
 
     def __init__(self, who: Sequence[str], stored: pa.Table, touched: I64, moves: Counts) -> None:
         self._who, self._stored = who, stored
@@ -136,12 +136,12 @@ class _Course:
         for (name, minute), counts in moves.items():
             self._moves[number[name], self._column(_us(minute))] += [counts.get(c, 0) for c in GAUGES.values()]
         self.moved = self._moves.cumsum(axis=1)
-        # A minute that is new goes on from the one before it.
+        # A new minute goes on from the one before it.
         last = np.maximum.accumulate(np.where(np.isin(self.minutes, self.known), np.arange(shape[1]), -1))
         self.now = np.where(last[None, :, None] >= 0, self._gauges[:, last], 0) + self.moved
 
     def began(self, counts: Counts) -> I64:
-        """Gauges before the first minute that is stored, not 0 where there was more; empty where none is stored."""
+        """The gauges before the first stored minute, not 0 if earlier ones were removed; empty if none is stored."""
         if not len(self.known):
             return np.zeros(0, np.int64)
         first = self._column(self.known[0])
@@ -151,9 +151,9 @@ class _Course:
         return began
 
     def row(self, counted: _Counted, name: Who, minute: int) -> dict[str, Any]:
-        """A row of a touched minute, empty where it would say nothing.
+        """The row of a touched minute; empty if all values are 0.
 
-        Where fewer events are left of it than it had, retention took some of its partials: only its gauges move on.
+        If the partials have fewer events than the stored row, retention removed some: only the gauges change then.
         """
         key = name, _time(minute)
         sums = counted.counts.get(key, {})
@@ -166,13 +166,13 @@ class _Course:
         return self._with_gauges(name, minute, rest | span_columns(now, sums, counted.within.get(key, {})))
 
     def without_row(self, minutes: I64) -> list[dict[str, Any]]:
-        """Rows of stored minutes for those who had none in them."""
+        """The rows of stored minutes for owners without one."""
         moved = [name for k, name in enumerate(self.names) if self.moved[k].any()]
         pairs = ((name, minute) for name in moved for minute in minutes.tolist())
         return [self.row(NOTHING, *pair) for pair in pairs if pair not in self._row]
 
     def moved_rows(self, minutes: I64) -> pa.Table:
-        """The stored rows of these minutes with the gauges that they have now."""
+        """The stored rows of these minutes with their new gauges."""
         rows = self._moved(self._stored.filter(pa.array(np.isin(self._at, minutes))))
         zero = np.logical_not(np.stack([rows[gauge].to_numpy() for gauge in GAUGES]).any(axis=0))
         says = [bool(self._said(row)) for row in rows.filter(pa.array(zero)).to_pylist()]
@@ -180,7 +180,7 @@ class _Course:
         return rows.filter(pa.array(~zero))
 
     def _moved(self, rows: pa.Table) -> pa.Table:
-        """Stored rows with the gauges that they have now, and the most of a minute as much higher as these."""
+        """Stored rows with their new gauges, and each minute's maximum raised by the same amount."""
         keys = zip(*(rows[name].to_pylist() for name in self._who), strict=True)
         of, at = [self._number[key] for key in keys], self._column(rows["minute"].cast(pa.int64()).to_numpy())
         now = dict(zip(GAUGES, self.now[of, at].T, strict=True))
@@ -206,18 +206,17 @@ class _Course:
 
 
 class _Files:
-    """The files of a table by the minutes in them: only those are opened that may have some of what is asked for."""
+    """The files of a table by their minutes: only files that may have the requested rows are opened."""
 
     def __init__(self, lake: Lake, kind: str) -> None:
         self._lake, self._kind, self.table = lake, kind, lake.open(kind)
         found = pa.table(self.table.get_add_actions(flatten=True))
-        found = found.filter(pc.fill_null(pc.not_equal(found["num_records"], 0), True))  # it would have no bounds
+        found = found.filter(pc.fill_null(pc.not_equal(found["num_records"], 0), True))  # an empty table has no bounds
         self._files = list(map(Replaced, found["path"].to_pylist(), found["size_bytes"].to_pylist()))
         self._first, self._last = _bound(found, "min.minute", -EVER), _bound(found, "max.minute", EVER)
 
     def rows(self, touched: Minutes, back: int = 0, since: int = EVER) -> pa.Table:
-        """At least the rows of these clusters and minutes, those of so many microseconds before each, and all from
-        `since` on."""
+        """At least the rows of these clusters and minutes, of some time before each, and all since `since`."""
         import pyarrow.dataset as ds
 
         minutes = np.unique(np.concatenate(list(touched.values())))
@@ -229,7 +228,7 @@ class _Files:
         return bool((self._first >= minute).all())
 
     def without(self, rows: pa.Table) -> tuple[list[Replaced], pa.Table]:
-        """The files with rows of the same clusters and minutes, and all their other rows."""
+        """The files with rows of these clusters and minutes, and all other rows in them."""
         replaced, kept = [], [rows.schema.empty_table()]
         for number in self._chosen(np.unique(rows["minute"].cast(pa.int64()).to_numpy())):
             there = self._read([number])
@@ -248,9 +247,9 @@ class _Files:
 
 
 def _stored(files: _Files, touched: Minutes, moved_from: Mapping[str, int]) -> pa.Table:
-    """The rows of touched minutes, of the one before each that is new, and of all from where a gauge moves on.
+    """The rows of touched minutes, of the one before each new minute, and of all after a gauge moves.
 
-    Where a cluster has none before its first touched minute, all that it has.
+    If a cluster has none before its first touched minute, all of its rows.
     """
     parts: list[pa.Table] = []
     back = 0
@@ -267,7 +266,7 @@ def _stored(files: _Files, touched: Minutes, moved_from: Mapping[str, int]) -> p
 
 
 def _goes_on(touched: I64, stored: I64 | None, back: int) -> bool:
-    """Whether each touched minute is stored, or begins so long after another at most."""
+    """Whether each touched minute is stored, or follows another within a time."""
     if stored is None:
         return False
     known = np.union1d(stored, touched)
@@ -277,7 +276,7 @@ def _goes_on(touched: I64, stored: I64 | None, back: int) -> bool:
 
 
 def _moved_from(new: pa.Table) -> dict[str, int]:
-    """Per cluster the first minute in which a gauge moves."""
+    """The first minute in which a gauge moves, by cluster."""
     found: dict[str, int] = {}
     for (name, minute), counts in summed_counts(new, ("cluster",)).items():
         if any(counts.get(change) for change in GAUGES.values()):
@@ -286,7 +285,7 @@ def _moved_from(new: pa.Table) -> dict[str, int]:
 
 
 def _with_first(touched: Minutes, stored: pa.Table) -> Minutes:
-    """The minutes, with the first one that is stored of each cluster."""
+    """The minutes, with the first stored one of each cluster."""
     first = {cluster: minutes[:1] for cluster, minutes in _by_cluster(stored).items()}
     return {cluster: np.union1d(minutes, first.get(cluster, minutes)) for cluster, minutes in touched.items()}
 
@@ -294,7 +293,7 @@ def _with_first(touched: Minutes, stored: pa.Table) -> Minutes:
 def _with_moves(
     touched: Minutes, within: Collection[tuple[Who, datetime]], since: Mapping[str, int], stored: Minutes
 ) -> Minutes:
-    """The minutes, with those stored ones after a gauge moves in which SPANS have moved: their seconds may differ."""
+    """The minutes, with stored ones after a gauge moves in which SPANS changed: their seconds may differ."""
     found = {cluster: minutes.tolist() for cluster, minutes in touched.items()}
     for (cluster, *_), minute in within:
         if cluster in since and _us(minute) > since[cluster]:
@@ -314,7 +313,7 @@ def _by_cluster(rows: pa.Table) -> Minutes:
 
 
 def _is_in(rows: pa.Table, minutes: Minutes) -> pa.BooleanArray:
-    """Which rows are of these clusters and minutes."""
+    """A mask of the rows of these clusters and minutes."""
     at, clusters = rows["minute"].cast(pa.int64()).to_numpy(), rows["cluster"].to_numpy()
     among = np.zeros(len(rows), np.bool_)
     for cluster, own in minutes.items():
@@ -330,7 +329,7 @@ def _rows(lake: Lake, kind: str, paths: Sequence[str], keep: ds.Expression | Non
 
 
 def _bound(actions: pa.Table, name: str, unknown: int) -> I64:
-    """A bound of the minutes of each file."""
+    """A bound of each file's minutes."""
     if name not in actions.column_names:
         return np.full(len(actions), unknown)
     found = pc.fill_null(actions[name].cast(US).cast(pa.int64()), unknown)

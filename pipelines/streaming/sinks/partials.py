@@ -1,4 +1,4 @@
-"""Sums of the partials of `silver/minute_stats` for everyone's minutes."""
+"""Sums of the partials of `silver/minute_stats` by owner and minute."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pipelines.streaming.sinks.spans import Moves
 I64 = npt.NDArray[np.int64]
 Who = tuple[Any, ...]
 AT = "@"
-"""Stands between the name of a difference and the millisecond of its minute."""
+"""The separator between the name of a difference and its millisecond within the minute."""
 
 
 def summed_counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], dict[str, int]]:
-    """Summed counts by name for everyone's minutes, those without counts included."""
+    """Summed counts by name for each owner's minutes, also those without counts."""
     summed: dict[tuple[Who, datetime], dict[str, int]] = {}
     for row in partials.group_by([*who, "minute"]).aggregate([]).to_pylist():
         summed[_key(row, who)] = {}
@@ -32,7 +32,7 @@ def summed_counts(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, dat
 
 
 def moves_within(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, datetime], Moves]:
-    """Return the summed differences to the millisecond of everyone's minutes that have any."""
+    """The summed differences, to the millisecond, of each owner's minutes that have any."""
     flat = _counts(partials, who)
     flat = flat.filter(pc.match_substring(flat["name"], AT))
     parts = pc.split_pattern(flat["name"], AT)
@@ -52,7 +52,7 @@ def moves_within(partials: pa.Table, who: Sequence[str]) -> dict[tuple[Who, date
 def summed_histograms(
     partials: pa.Table, column: str, size: int, who: Sequence[str]
 ) -> dict[tuple[Who, datetime], I64]:
-    """Summed histograms for everyone's minutes that have one."""
+    """Summed histograms of each owner's minutes that have one."""
     lists = partials[column].combine_chunks()
     lengths = np.diff(lists.offsets)
     within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -63,7 +63,7 @@ def summed_histograms(
 
 
 def _minutes_of(partials: pa.Table, who: Sequence[str]) -> tuple[list[tuple[Who, datetime]], I64]:
-    """Everyone's minutes, and which of them each row is of."""
+    """The minutes by owner, and the minute of each row."""
     codes = np.zeros(len(partials), np.int64)
     for name in (*who, "minute"):
         values = partials[name].combine_chunks().dictionary_encode()
@@ -74,14 +74,14 @@ def _minutes_of(partials: pa.Table, who: Sequence[str]) -> tuple[list[tuple[Who,
 
 
 def _counts(partials: pa.Table, who: Sequence[str]) -> pa.Table:
-    """A row for each named count, with whose minute it belongs to."""
+    """A row for each named count, with its owner's minute."""
     maps = partials["counts"].combine_chunks()
     flat = _at(partials, who, maps).append_column("name", _values(maps, maps.keys))
     return flat.append_column("value", _values(maps, maps.items))
 
 
 def _at(partials: pa.Table, who: Sequence[str], nested: pa.ListArray | pa.MapArray) -> pa.Table:
-    """Whose minute each element of a list or map column belongs to."""
+    """The owner's minute of each element of a list or map column."""
     row = np.repeat(np.arange(len(nested)), np.diff(nested.offsets))
     return partials.select([*who, "minute"]).take(pa.array(row))
 

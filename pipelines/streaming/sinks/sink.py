@@ -1,4 +1,4 @@
-"""The one sink of the query: Parquet straight from Arrow in the tasks, one commit per table in the driver's worker."""
+"""The query's sink: tasks write Parquet from Arrow, and the driver's worker makes one commit per table."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ FORMAT = "hwmark"
 
 @dataclass
 class TaskFiles(WriterCommitMessage, TaskOutput):
-    """What one task of the sink hands to the commit."""
+    """The files that one task of the sink hands to the commit."""
 
 
 @dataclass(frozen=True)
 class SinkSettings:
-    """All that the sink knows: it runs in workers of its own, which get options only."""
+    """The settings of the sink: it runs in its own workers, which get options only."""
 
     lake: str
     query_id: str
@@ -68,7 +68,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
         self.lake = Lake(settings.lake, settings.storage_options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskFiles:
-        """One Parquet file per kind that has rows; files that a task wrote before are handed on."""
+        """Write one Parquet file per kind with rows; files that a task wrote before are handed on."""
         output = TaskFiles()
         with FactFiles(self.lake, ROW_GROUP) as files:
             for kind, blob in _rows(iterator):
@@ -80,10 +80,10 @@ class LakeWriter(DataSourceStreamArrowWriter):
         return output
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """One commit per table that has something new; a table that has the batch already stays as it is.
+        """Make one commit per table with something new; a table that already has the batch stays as it is.
 
-        What is committed is recorded first. A batch that is played again commits what is missing from that record;
-        the files of its own tasks are then in no table, and `maintain` removes them once they are old.
+        The commit is recorded first. A batch that is played again commits what is missing of that record; the files of
+        its own tasks are then in no table, and `maintain` removes them once they are old.
         """
         verify_role(self.settings.lake, ROLE, self.settings.role_token, self.settings.storage_options)
         tasks = [m for m in messages if isinstance(m, TaskFiles)]
@@ -112,7 +112,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
                 health=complete,
             )
         )
-        # Which query silver belongs to is known by its transaction, from its first batch on, which may have no facts.
+        # Silver's transaction shows its query from the first batch on, even if that has no facts.
         marked = KINDS[:1] if batchId == 0 else ()
         silver = [kind for kind in KINDS if first or kind in marked or batch.of(kind)]
         at_once(partial(commit, self.lake, kind, batch.of(kind), query_id, batchId, anew=first) for kind in silver)
@@ -138,7 +138,7 @@ class LakeWriter(DataSourceStreamArrowWriter):
         at_once([partial(gold.add_minutes, self.lake, batch.of(gold.PARTIALS), query_id, batchId), *present])
 
     def _gauges(self, tasks: list[TaskFiles], first: bool) -> list[Written]:
-        """Files of the tables about brokers and replicas; lags are those of clusters that went on since the last."""
+        """The files of the tables of brokers and replicas; lags only of clusters that have advanced."""
         before = {} if first else gauges.reconstructed_to(self.lake)
         tables = gauges.merged(share for task in tasks for share in task.shares)
         tables |= {kind: gauges.news(tables[kind], before) for kind in LAGS}
@@ -150,14 +150,14 @@ class LakeWriter(DataSourceStreamArrowWriter):
         ]
 
     def _require_read(self, planned: Manifest) -> None:
-        """Where delta-spark reads bronze: it has left nothing out of what the batch reads."""
+        """Raise an error if delta-spark, which reads bronze then, left out a part of the batch."""
         if (versions := versions_of(planned.start, planned.end)) is not None:
             accepted = offsets.accepted_removals(self.lake)
             log = BronzeLog(self.lake.uri("replication_events"), self.lake.storage_options, accepted)
             log.require_appends(versions.start, versions.stop - 1)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Leaves every file: Spark also calls this where a commit failed that some tables have already."""
+        """Keep every file: Spark also calls this after a failed commit that some tables already have."""
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Buffer]]:

@@ -1,4 +1,4 @@
-"""The most of a gauge within a minute, and its seconds above 0, from its differences to the millisecond."""
+"""The maximum of a gauge within a minute, and its seconds above 0, from its differences to the millisecond."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from schemas.minute_stats import SPANS
 I64 = npt.NDArray[np.int64]
 MINUTE_MS = 60_000
 Moves = dict[str, tuple[I64, I64]]
-"""By count of SPANS its milliseconds within a minute, in order, and the differences there."""
+"""For each count of SPANS the milliseconds of its differences within a minute, in order, and the differences."""
 NO_MOVES = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 def most_and_seconds(start: int, at_ms: I64, differences: I64) -> tuple[int, float]:
-    """Return the most and the seconds above 0 of a gauge that begins a minute at `start`; moments in order of time.
+    """The maximum of a gauge that begins a minute at `start`, and its seconds above 0; moments in order of time.
 
-    A value counts if it lasts for a millisecond: a leader that hands a partition over at once leaves no gap.
+    A value counts if it lasts for a millisecond: a leader that hands over a partition at once leaves no gap.
     """
     values = start + np.concatenate([[0], np.cumsum(differences)])
     lasted = np.diff(np.concatenate([[0], at_ms, [MINUTE_MS]]))
@@ -30,9 +30,9 @@ def most_and_seconds(start: int, at_ms: I64, differences: I64) -> tuple[int, flo
 
 
 def span_columns(ends: Mapping[str, int], changes: Mapping[str, int], moves: Moves) -> dict[str, Any]:
-    """Return the columns of a minute: gauges at its end, all their differences in it, and those to the millisecond.
+    """The columns of a minute from the gauges at its end, their differences in it, and those to the millisecond.
 
-    Null where moments are missing: an earlier version counted by the minute alone.
+    They are null if the milliseconds are missing: an earlier version counted by the minute only.
     """
     columns: dict[str, Any] = {}
     for name, change in SPANS.items():
@@ -44,9 +44,9 @@ def span_columns(ends: Mapping[str, int], changes: Mapping[str, int], moves: Mov
 
 
 def shift_spans(rows: pa.Table, differences: Mapping[str, I64]) -> pa.Table:
-    """Return rows of minutes in which SPANS stood higher by these from the beginning to the end.
+    """Rows of minutes with SPANS raised by these amounts from beginning to end.
 
-    Seconds that follow are those of a gauge that did not move: its most is its value at the end.
+    The seconds assume a gauge that did not move, whose maximum is its value at the end.
     """
     for name in SPANS:
         moved, most, end = pa.array(differences[name]), rows[f"{name}_max"], rows[name]

@@ -1,4 +1,4 @@
-"""Whether a table that is written anew as a whole would come out as it is."""
+"""Whether a table that is rewritten as a whole would stay the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def has_rows(lake: Lake, kind: str, files: Iterable[Written]) -> bool:
-    """Whether the table has files of just these bytes: a file's bytes follow from its rows and their order alone."""
+    """Whether the table has files of exactly these bytes, which follow from the rows and their order."""
     written = {file.path: file.size for file in files}
     table = lake.open(kind).get_add_actions(flatten=True)
     there = dict(zip(map(unquote, table["path"].to_pylist()), table["size_bytes"].to_pylist(), strict=True))
@@ -26,7 +26,7 @@ def has_rows(lake: Lake, kind: str, files: Iterable[Written]) -> bool:
     folder = lake.files(kind)
     try:
         return Counter(_digest(folder, path) for path in written) == Counter(_digest(folder, path) for path in there)
-    except FileNotFoundError:  # the table is damaged: written anew, it is whole again
+    except FileNotFoundError:  # the table is damaged: rewritten, it is whole again
         return False
 
 

@@ -1,4 +1,4 @@
-"""Events to one Arrow blob per bucket and back: the only form in which rows pass through the JVM."""
+"""Events packed into one Arrow blob per bucket, the only form in which rows pass through the JVM, and unpacked."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pipelines.replication.telemetry import coverage as source_coverage
 from schemas import replication_events
 
 ALWAYS = {"topic", *(c.name for c in replication_events.TABLE.columns if not c.null)}
-"""Columns that are never left out."""
+"""The columns that are always packed."""
 PACKED = pa.schema([("key", pa.int32()), ("kind", pa.string()), ("blob", pa.binary())])
 EVENTS, COVERAGE, FILES = "events", "coverage", "files"
 ROWS_PER_BLOB = 1 << 19
 BYTES_PER_BATCH = 1 << 30
-"""Where a batch of blobs ends: Arrow's addresses in one are 32 bits, and each bucket has all broker-wide rows in it."""
+"""The most bytes of a batch of blobs: Arrow's offsets in it have 32 bits, and each bucket has all broker-wide rows."""
 
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=True)
 
 
 def column_type(field: pa.Field) -> pa.DataType:
-    """A column's type as the reconstruction is given it: few names as a dictionary."""
+    """A column's type for the reconstruction: columns with few names as dictionaries."""
     return pa.dictionary(pa.int32(), pa.string()) if field.name in NAMED else field.type
 
 
@@ -47,16 +47,16 @@ def decode(blob: bytes) -> pa.Table:
 
 
 def pack(batches: Iterable[pa.RecordBatch], keys: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """Rows of PACKED for the events (bronze schema) of one task; bucket k goes under `keys[k]`.
+    """Rows of PACKED for the events (bronze schema) of one task; bucket k has the key `keys[k]`.
 
-    Every bucket gets its own events, the broker-wide ones, and what all these events cover.
+    Every bucket gets its own events, the broker-wide ones, and the coverage of all events.
     """
     for events in _chunks(batches):
         yield from pack_table(events, keys)
 
 
 def pack_table(events: pa.Table, keys: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """Rows of PACKED for one table of events, in several batches where they take much."""
+    """Rows of PACKED for one table of events, in several batches if they are large."""
     blobs = _Blobs()
     covered = source_coverage.coverage(events)
     broker_wide, *own = _by_bucket(events, len(keys))
@@ -79,7 +79,7 @@ def unpack(kinds: Iterable[str], blobs: Iterable[bytes]) -> tuple[pa.Table, pa.T
 
 
 class _Blobs:
-    """Rows of PACKED whose blobs are written one behind the other, where Arrow leaves them."""
+    """Rows of PACKED with blobs written one after another into the buffer of the Arrow column."""
 
     def __init__(self) -> None:
         self._out = pa.BufferOutputStream()
@@ -116,12 +116,12 @@ def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _by_bucket(events: pa.Table, buckets: int) -> list[pa.Table]:
-    """The broker-wide events, then those of each bucket, in the order they came; without columns that hold nothing."""
+    """The broker-wide events, then those of each bucket, in the order of arrival, without empty columns."""
     events = with_dictionaries(events)
     bucket = assign(events, buckets) + 1
     present = [name for name in replication_events.ARROW.names if name in events.column_names]
     filled = [name for name in present if name in ALWAYS or events[name].null_count < len(events)]
-    # Arrow counts where keys are few: it does not compare.
+    # With few keys Arrow counts and does not compare.
     ordered = pa.table({n: contiguous(events[n]) for n in filled}).take(pc.array_sort_indices(pa.array(bucket)))
     sizes = np.bincount(bucket, minlength=buckets + 1)
     return [ordered.slice(end - size, size) for end, size in zip(np.cumsum(sizes), sizes, strict=True)]

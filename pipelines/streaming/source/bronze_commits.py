@@ -1,4 +1,4 @@
-"""What the commits of bronze did: which files they added, and whether rows were taken out."""
+"""The commits of bronze: the files that they added, and whether they removed rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pipelines.lake.table import AGAIN, RETENTION
 class Cut(TypedDict):
     """The part of a file that one batch reads.
 
-    `bounds`: by source (cluster, source_id, source_epoch) the first and the last source_seq; `rest`: whether rows that
-    do not say their source or number belong to it; `coverage`: what its rows cover, as rows of COVERAGE, None where
-    whoever reads it reads all of them and can tell.
+    `bounds`: first and last source_seq by source (cluster, source_id, source_epoch); `rest`: whether rows without
+    source or number belong to it; `coverage`: the coverage of its rows as rows of COVERAGE, None if the reader reads
+    all rows and computes it.
     """
 
     bounds: list[tuple[str, str, int, int, int]]
@@ -27,7 +27,7 @@ class Cut(TypedDict):
 
 
 class Part(NamedTuple):
-    """What a task needs to read a file: its path, its values of columns that it does not hold, and which part."""
+    """A task's description of a file: its path, the values of columns that it lacks, and the part to read."""
 
     path: str
     values: Mapping[str, str | None] = {}
@@ -38,10 +38,10 @@ class Part(NamedTuple):
 class File:
     """A data file by its path below the table's folder.
 
-    `clusters` are the least and the largest name in it, where its statistics have them; `committed_ms` is when it
-    came into the table, on the wall clock of who committed it; `values` are those of columns that the table is
-    partitioned by, as Delta's log has them, which the file does not hold; `cut` is the part of it that is read, None
-    all. A path that begins with `closings.OURS` lies below the lake: its rows close sources.
+    `clusters` are the least and largest name in it, if its statistics have them; `committed_ms` is the time of its
+    commit by the writer's wall clock; `values` are those of the partition columns in Delta's log, which the file lacks;
+    `cut` is the part that is read, None for all. A path that begins with `closings.OURS` is below the lake: its rows
+    close sources.
     """
 
     path: str
@@ -54,15 +54,14 @@ class File:
 
     @property
     def part(self) -> Part:
-        """What a task needs to read it."""
+        """The part for a task to read."""
         return Part(self.path, dict(self.values), self.cut)
 
 
 def added(commit: Sequence[Mapping[str, Any]], accepted: bool = False) -> list[File]:
-    """What a commit's actions add; one that rewrote files, to compact them or to age rows, added nothing, or a cluster
-    that is to be read again.
+    """The files that a commit adds; one that only rewrote files adds nothing, or a cluster that is to be read again.
 
-    `accepted`: whoever removed rows may have added others; what was read before is a repeat.
+    `accepted` if the commit may also have added rows while it removed some; rows that were read before are repeats.
     """
     mark = str(_info(commit).get(MARK))
     if _removes(commit) and not mark.startswith(AGAIN) and not accepted and not _is_upsert(commit):
@@ -76,20 +75,22 @@ def added(commit: Sequence[Mapping[str, Any]], accepted: bool = False) -> list[F
 
 
 def removes_rows(commit: Sequence[Mapping[str, Any]], skipped: Collection[str] = ()) -> bool:
-    """Whether a commit takes rows out, other than by our retention, or files that are `skipped`."""
+    """Whether a commit removes rows, other than by our retention or of `skipped` files."""
     taken = {unquote(a["remove"]["path"]) for a in commit if "remove" in a and a["remove"].get("dataChange", True)}
     return bool(taken - set(skipped)) and not _is_retention(commit) and not _is_upsert(commit)
 
 
 def rewrites(commit: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a commit that takes rows out has added others than those it kept, as a DELETE does not."""
+    """Whether a commit that removes rows has also added new ones, which a DELETE does not."""
     adds = any("add" in a and a["add"]["dataChange"] for a in commit)
     return adds and _removes(commit) and not _is_retention(commit) and _info(commit).get("operation") != "DELETE"
 
 
 def _is_upsert(commit: Sequence[Mapping[str, Any]]) -> bool:
-    """A MERGE that deleted nothing: the files it wrote anew hold all rows of those it removed. Rows that come once more
-    are repeats of their key, and one that it changed contradicts the one that was read."""
+    """Whether a commit is a MERGE that deleted nothing, so that its files have all rows of those it removed.
+
+    Rows that come again are repeats of their key; a changed row contradicts the one that was read.
+    """
     info = _info(commit)
     metrics = info.get("operationMetrics") or {}
     deleted = metrics.get("num_target_rows_deleted", metrics.get("numTargetRowsDeleted"))
@@ -101,7 +102,7 @@ def _removes(commit: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _is_retention(commit: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether it took rows away in our upkeep: by its mark, or, of earlier versions, by its only condition."""
+    """Whether a commit is our retention: by its mark or, from earlier versions, by its single condition."""
     info = _info(commit)
     predicate = str(info.get("operationParameters", {}).get("predicate", ""))
     of_earlier = info.get("operation") == "DELETE" and re.fullmatch(r"ts < (?:(?! AND | OR ).)*", predicate)
@@ -114,7 +115,7 @@ def _info(commit: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def operation(commit: Sequence[Mapping[str, Any]]) -> str:
-    """What a commit says that it was."""
+    """The operation of a commit, from its own description."""
     info = _info(commit)
     by = info.get("engineInfo") or info.get("clientVersion") or "an engine that does not say its name"
     return f"{info.get('operation', 'an operation that is not named')} by {by}"
@@ -133,5 +134,5 @@ def _file(add: Mapping[str, Any], committed_ms: int | None) -> File:
 def with_clusters(
     least: str | None, largest: str | None, values: Mapping[str, str | None]
 ) -> tuple[str | None, str | None]:
-    """The least and the largest cluster of a file, which a table may be partitioned by."""
+    """The file with its least and largest cluster, which may be a partition column."""
     return (values["cluster"], values["cluster"]) if "cluster" in values else (least, largest)

@@ -1,4 +1,4 @@
-"""The events of one data file of bronze, whoever wrote it."""
+"""The events of one data file of bronze, from any writer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.streaming.source.suitable import UnreadableFileError
 from schemas import replication_events
 
 LEGACY_TIMES = "INT96"
-"""How Spark writes times by default: in UTC, without a time zone."""
+"""Spark's default type of times: in UTC, without a time zone."""
 
 
 def read(
@@ -27,12 +27,10 @@ def read(
     footer: pq.FileMetaData | None = None,
     columns: Sequence[str] | None = None,
 ) -> Iterator[pa.Table]:
-    """The events of the part, or those in some row groups, in the types of `column_type`: no columns without values.
+    """The events of the part, or of some row groups of it, in the types of `column_type`, without empty columns.
 
-    `columns`: these alone, as far as they are there.
-
-    `footer`, where it was read before, is not read again. Raises UnreadableFileError, and VersionVanishedError where
-    the file is gone.
+    `columns`: only these, if the file has them. `footer`: the footer, if it was read before. Raises
+    UnreadableFileError, and VersionVanishedError if the file is gone.
     """
     path, values, cut = part
     wanted = {name: value for name, value in values.items() if name in replication_events.ARROW.names}
@@ -57,7 +55,7 @@ def read(
 
 
 def footer_of(log: BronzeLog, part: Part) -> pq.FileMetaData:
-    """What its footer says. Raises as `read`."""
+    """The footer of the file. Raises as `read`."""
     with opened(log, part[0]) as parquet:
         return parquet.metadata
 
@@ -65,7 +63,7 @@ def footer_of(log: BronzeLog, part: Part) -> pq.FileMetaData:
 def opened(
     log: BronzeLog, path: str, dictionaries: Sequence[str] = (), footer: pq.FileMetaData | None = None
 ) -> pq.ParquetFile:
-    """The file, its footer read. Raises as `read`."""
+    """The opened file, with its footer. Raises as `read`."""
     try:
         file = log.opened(path)
         metadata = footer or pq.read_metadata(file)
@@ -89,7 +87,7 @@ def _require_columns(path: str, parquet: pq.ParquetFile, values: Mapping[str, st
 
 
 def _with(events: pa.Table, values: Mapping[str, str | None]) -> pa.Table:
-    """The events with the columns that the file does not hold, in the declared order."""
+    """The events with the columns that the file lacks, in the declared order."""
     present = {name: events[name] for name in events.column_names}
     present |= {name: constant(name, value, len(events)) for name, value in values.items()}
     return pa.table({name: present[name] for name in replication_events.ARROW.names if name in present})
@@ -101,9 +99,9 @@ def _without_empty(events: pa.Table) -> pa.Table:
 
 
 def _filled_columns(group: pq.RowGroupMetaData) -> list[str]:
-    """Columns of events that hold a value in this row group, as far as its statistics know, and those always packed.
+    """The columns with values in this row group by its statistics, and those always packed.
 
-    To them a list without members is none.
+    Statistics count an empty list as no value.
     """
     empty = set()
     for index in range(group.num_columns):

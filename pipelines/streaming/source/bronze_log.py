@@ -1,4 +1,4 @@
-"""What bronze holds and gets, file by file, and how far a query has read it."""
+"""Bronze as a sequence of files, and the offsets of a query in it."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _NEEDS_ALL = (
 
 
 class VersionVanishedError(RuntimeError):
-    """What the query is to read next is not there any more."""
+    """Raised if the next files to read are gone."""
 
 
 class UnreadableTableError(RuntimeError):
-    """Bronze has a feature of Delta that this source does not read."""
+    """Raised if bronze has a feature of Delta that this source does not read."""
 
 
 class RemovedRowsError(RuntimeError):
-    """A commit took rows out of bronze that was not our own retention."""
+    """Raised if a commit that is not our retention removed rows from bronze."""
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,12 @@ class Offset:
 
     @property
     def after(self) -> int | None:
-        """The key up to which the versions before `until` have been read; None where none of their rows was."""
+        """The key up to which the versions before `until` were read; None if none of their rows was."""
         return None if self.until < 0 else self.key
 
 
 BEGINNING = Offset()
-"""Nothing read: the first batch chooses its snapshot, and every end says which it was."""
+"""The offset before any read: the first batch chooses its snapshot, which every later offset has."""
 
 
 class BronzeLog:
@@ -90,8 +90,8 @@ class BronzeLog:
         skipped: Collection[str] = (),
         closings: int = 0,
     ) -> None:
-        """`accepted`: versions that may have taken rows out, see `removes_rows`; `skipped`: files that are not read;
-        `closings`: how many files of closing rows there are (see `drain`)."""
+        """`accepted`: versions that may have removed rows, see `removes_rows`; `skipped`: files that are not read;
+        `closings`: the number of files of closing rows (see `drain`)."""
         self.uri, self.storage_options, self.accepted = uri, dict(storage_options or {}), frozenset(accepted)
         self.skipped, self._closings = frozenset(skipped), closings
         self._ordered: tuple[tuple[int, ...], TimeOrder] | None = None
@@ -102,12 +102,12 @@ class BronzeLog:
         return int(self._table.version())
 
     def files(self, version: int, snapshot: int) -> list[File]:
-        """What a version adds to what was read before it, in the order in which it is read."""
+        """The files that a version adds to those read before, in reading order."""
         found = self._all(version) if version == snapshot else self._added(version)
         return [self._measured(file) for file in found]
 
     def _measured(self, file: File) -> File:
-        """The file, counted where the log does not say how many rows it has; one that is skipped has none."""
+        """The file with its number of rows, counted if the log lacks it; a skipped file has none."""
         if file.path in self.skipped:
             return replace(file, size=0, rows=0)
         return file if file.rows >= 0 else replace(file, rows=self._counted(file))
@@ -115,13 +115,13 @@ class BronzeLog:
     def _counted(self, file: File) -> int:
         try:
             return count_rows(self.opened(file.path))
-        except (OSError, ValueError):  # whoever reads its rows says what is wrong with it
+        except (OSError, ValueError):  # the reader of its rows reports the damage
             return 0
 
     def advance(self, start: Offset, last: int, max_bytes: int, max_rows: int) -> Offset:
-        """How far one batch from `start` goes: at most to the end of `last`, and by the limits to some time.
+        """The end of a batch that begins at `start`: at most the end of version `last`, or a time by the limits.
 
-        Versions that a batch has begun to read are read to their end before later ones are.
+        Versions that a batch has begun are read to their end before later ones.
         """
         if self.is_another(start, last):
             raise RemovedRowsError(
@@ -144,13 +144,13 @@ class BronzeLog:
         return replace(began, key=key, events=events)
 
     def is_another(self, read: Offset, last: int) -> bool:
-        """Whether this is not the table that was read: an older copy was put back, and may have grown since."""
+        """Whether this is another table than was read: an older copy that was restored and may have grown since."""
         if read.snapshot < 0 or last < read.version - 1:
             return read.snapshot >= 0
         return bool(read.file) and self._first_file(read.version - 1) not in ("", read.file)
 
     def _first_file(self, version: int) -> str:
-        """The first file that a version names; empty if it names none, or the log does not have it any more."""
+        """The first file that a version names; empty if it names none, or is no longer in the log."""
         try:
             return next((str(a[k]["path"]) for a in self._commit(version) for k in ("add", "remove") if k in a), "")
         except VersionVanishedError:
@@ -161,11 +161,11 @@ class BronzeLog:
         return sum(file.size for file in files) <= max_bytes and sum(file.rows for file in files) <= max_rows
 
     def _closed(self, start: Offset) -> int:
-        """How many files of closing rows are read once the versions that a batch has begun are."""
+        """The number of files of closing rows that are read after the versions that a batch has begun."""
         return max(self._closings, start.closed)
 
     def between(self, start: Offset, end: Offset) -> list[File]:
-        """The files that a batch reads, or their parts; closing rows last."""
+        """The files of a batch, or parts of them; closing rows last."""
         closing = [File(closing_path(number), 0, 0) for number in range(start.closed, end.closed)]
         version = start.version if start.snapshot >= 0 else end.snapshot
         until = end.until if end.until >= 0 else end.version
@@ -179,7 +179,7 @@ class BronzeLog:
         return self._order(began).files(start.after, end.after) + closing
 
     def _files(self, began: Offset) -> list[File]:
-        """The files of the versions of `began` that are read."""
+        """The files to read of the versions of `began`."""
         return [file for file in self._every_file(began) if file.path not in self.skipped]
 
     def _every_file(self, began: Offset) -> list[File]:
@@ -190,7 +190,7 @@ class BronzeLog:
         ]
 
     def _order(self, began: Offset) -> TimeOrder:
-        """The rows of the versions of `began` in the order of time; kept until others are asked for."""
+        """The rows of the versions of `began` in the order of time; kept until other versions are requested."""
         from pipelines.streaming.source.time_order import TimeOrder
 
         asked = began.snapshot, began.version, began.index, began.until
@@ -211,15 +211,14 @@ class BronzeLog:
         return file_system(self.uri, self.storage_options)
 
     def opened(self, path: str) -> NativeFile:
-        """A file to read from, of the table or, where its path begins with OURS, of the lake. Raises
-        FileNotFoundError."""
+        """Open a file of the table, or of the lake if its path begins with OURS. Raises FileNotFoundError."""
         if not path.startswith(OURS):
             return self.folder.open_input_file(path)
         lake = self.uri.removesuffix(replication_events.TABLE.path).rstrip("/")
         return file_system(lake, self.storage_options).open_input_file(path)
 
     def _all(self, version: int) -> list[File]:
-        """Every file of the table as of a version, in the order of the first times in them."""
+        """Every file of the table as of a version, in the order of their first times."""
         from deltalake.exceptions import DeltaError
 
         try:
@@ -247,7 +246,7 @@ class BronzeLog:
         ]  # fmt: skip
 
     def _added(self, version: int) -> list[File]:
-        """What one commit added."""
+        """The files that one commit added."""
         from deltalake import Schema
 
         commit = self._commit(version)
@@ -261,8 +260,10 @@ class BronzeLog:
         return added(commit, accepted=version in self.accepted)
 
     def require_appends(self, first: int, last: int) -> None:
-        """For the source of delta-spark, which reads nothing of a commit that removes rows. Raises RemovedRowsError
-        where such a one is not accepted, or has added other rows than those it kept."""
+        """Raise RemovedRowsError for a commit that removes rows and is not accepted, or has added new ones.
+
+        For the source of delta-spark, which reads nothing of such a commit.
+        """
         for version in range(first, last + 1):
             commit = self._commit(version)
             self._require_accepted(commit, version)
@@ -273,8 +274,7 @@ class BronzeLog:
                 )
 
     def require_every_commit(self) -> None:
-        """For a query of the source of delta-spark that begins. Raises UsageError where a commit, or a file that one
-        added, is gone."""
+        """Raise UsageError if a commit, or a file of one, is gone; for a new query with delta-spark's source."""
         try:
             added_files = [
                 file.path for version in range(self.latest() + 1) for file in added(self._commit(version), True)
@@ -313,7 +313,7 @@ class BronzeLog:
         )
 
     def missing(self, path: str) -> VersionVanishedError:
-        """The error of a data file that was removed before it was read."""
+        """The error for a data file that was removed before it was read."""
         return VersionVanishedError(
             f"file {path} of {self.uri} is gone, and the job had not read it: bring it back, go on without its rows, "
             f"which leaves a gap, with `hwmark run --skip-file '{path}'`, or read what bronze still has from the start "
@@ -322,18 +322,18 @@ class BronzeLog:
 
 
 def _texts(column: Any) -> list[str | None]:
-    """Values of a column as text, as the log writes those of partitions."""
+    """The values of a column as text, in the form of partition values in the log."""
     return [None if value is None else str(value) for value in column.to_pylist()]
 
 
 def last_version_read(offset: Mapping[str, Any]) -> int:
-    """The last version of bronze that a checkpointed offset has read for good; the delta source has its own words."""
-    # Delta's index of -1 stands before the first file of its version, any other inside it.
+    """The last version of bronze that an offset has read completely; the delta source has its own format."""
+    # Delta's index -1 is before the first file of its version; any other is inside it.
     return int(offset["reservoirVersion"] if "reservoirVersion" in offset else offset["version"]) - 1
 
 
 def versions_of(start: Mapping[str, Any] | None, end: Mapping[str, Any]) -> range | None:
-    """The versions after a snapshot of which a batch of the delta source has read something; None for our source."""
+    """The versions after a snapshot that a batch of the delta source has read in part; None for our source."""
     if "reservoirVersion" not in end:
         return None
     if start is None:

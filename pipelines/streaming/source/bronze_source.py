@@ -1,4 +1,4 @@
-"""Bronze as a stream whose rows never enter the JVM: Parquet is read where it is packed, blobs go on."""
+"""Bronze as a stream whose rows never enter the JVM: workers read and pack Parquet, and pass on blobs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,19 @@ except ImportError:  # Spark 4.1 says neither where a batch begins nor how much 
 else:
     LIMITS = (SupportsTriggerAvailableNow,)
 
-# Spark starts a process that plans for every query: what only reading needs is imported where it reads.
+# Spark starts a planning process for every query: imports for reading are in the functions that read.
 FORMAT = "hwmark-bronze"
 PACKED_SQL = "key int, kind string, blob binary"
 READ_BY_ALL = 4
-"""Up to so many tasks each reads all of a batch and keeps its own rows: decoding is cheaper than passing rows on."""
+"""The most tasks that each read a whole batch and keep their own rows: decoding is cheaper than passing rows on."""
 
 
 @dataclass(frozen=True)
 class SourceSettings:
-    """All that the source knows: `keys` are those of the buckets, `tasks` how many read at a time.
+    """The settings of the source: `keys` of the buckets, `tasks` that read at a time.
 
-    `accepted`, `skipped` and `closings` are those of `BronzeLog`; `start`: the offset of the first batch, where that is
-    not the beginning; `planned`: that of the last batch that was planned; `only_planned`: what was planned before is
-    read, and nothing else.
+    `accepted`, `skipped` and `closings` are those of `BronzeLog`; `start`: the offset of the first batch, if it is not
+    the beginning; `planned`: that of the last planned batch; `only_planned`: read only batches planned before.
     """
 
     uri: str
@@ -77,7 +76,7 @@ class BronzeSource(DataSource):
 
 @dataclass
 class Named(InputPartition):
-    """Files of a batch that every task reads for itself."""
+    """The files of a batch that every task reads."""
 
     files: list[Part]
 
@@ -87,7 +86,7 @@ class Named(InputPartition):
 
 @dataclass
 class Share(InputPartition):
-    """What one task reads: files, and which row groups of each (None: all)."""
+    """The files of one task, each with its row groups (None: all)."""
 
     files: list[tuple[Part, list[int] | None]]
 
@@ -132,15 +131,13 @@ class BronzeReader(DataSourceStreamReader, *LIMITS):  # type: ignore[misc]  # it
                 named.append(file.part)
             else:
                 passed_on.append(file)
-        # Every bucket has a state of its own from the first batch on, with events or without: what it begins with is
-        # removed soon.
+        # Every bucket has its own state from the first batch on, even without events: its first state is removed soon.
         first = Offset(**start) == Offset(**self.initialOffset())
         own: list[InputPartition] = [Named(named)] if named or first else []
         return own + (shares(self.log, passed_on, self.settings.tasks) if passed_on else [])
 
     def _read_by_all(self, file: File) -> bool:
-        """Whether each task reads for itself what it needs of a file: in all of them together not much more often than
-        its rows are decoded otherwise."""
+        """Whether each task reads a file itself: if all tasks together decode not many more rows than otherwise."""
         if self.settings.tasks <= READ_BY_ALL:
             return True
         from pipelines.lake.bucket_layout import layout_of
@@ -164,7 +161,7 @@ class BronzeReader(DataSourceStreamReader, *LIMITS):  # type: ignore[misc]  # it
 
 
 def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:
-    """The files spread over so many tasks by size; one that is too large for a task is cut by its row groups."""
+    """The files spread over the tasks by size; a file that is too large for one task is cut by row groups."""
     fair = max(1, sum(f.size for f in files) // tasks)
     units: list[tuple[int, str, int | None]] = []
     for file in files:
@@ -185,7 +182,7 @@ def shares(log: BronzeLog, files: Sequence[File], tasks: int) -> list[Share]:
 
 
 def _row_groups(log: BronzeLog, file: File) -> list[int]:
-    """Bytes of each row group."""
+    """The bytes of each row group."""
     from pipelines.streaming.source.bronze_file import opened
 
     with opened(log, file.path) as parquet:
@@ -193,7 +190,7 @@ def _row_groups(log: BronzeLog, file: File) -> list[int]:
 
 
 def in_portions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same events about ROWS_PER_BLOB at a time; names as dictionaries, no columns without values."""
+    """The same events, about ROWS_PER_BLOB at a time, with names as dictionaries and without empty columns."""
     import pyarrow as pa
 
     from pipelines.streaming.source.blobs import ROWS_PER_BLOB
@@ -212,7 +209,7 @@ def in_portions(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _apart(waiting: Sequence[pa.Table], events: pa.Table) -> bool:
-    """Whether many rows would get columns that hold nothing for them: see `pipelines.lake.row_groups`."""
+    """Whether many rows would get columns that are empty for them: see `pipelines.lake.row_groups`."""
     from pipelines.lake.row_groups import WORTH
 
     return sum(map(len, [*waiting, events])) >= WORTH and events.column_names != waiting[0].column_names

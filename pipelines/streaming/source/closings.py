@@ -1,4 +1,4 @@
-"""Closing rows that lie beside bronze, as another engine writes that: files of the lake that the job reads last."""
+"""Files of closing rows beside a bronze that another engine writes; the job reads them last."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pipelines.lake.lake import Lake
 from pipelines.streaming.checkpoint.offsets import FOLDER
 
 OURS = f"{FOLDER}/"
-"""Where the job keeps files of its own, below the lake."""
+"""The folder of the job's own files, below the lake."""
 
 
 def closing_path(number: int) -> str:
-    """Where the closing rows of the k-th drain lie."""
+    """The path of the closing rows of the k-th drain."""
     return f"{OURS}closing/{number}.parquet"
 
 
 def count_closings(lake: Lake) -> int:
-    """How many such files there are."""
+    """The number of files of closing rows."""
     from pyarrow.fs import FileSelector
 
     folder = closing_path(0).rpartition("/")[0]
@@ -26,7 +26,7 @@ def count_closings(lake: Lake) -> int:
 
 
 def closings(lake: Lake) -> list[dict[str, Any]]:
-    """Their rows."""
+    """The rows of all files of closing rows."""
     rows: list[dict[str, Any]] = []
     files = lake.files()
     for number in range(count_closings(lake)):
@@ -38,7 +38,7 @@ def closings(lake: Lake) -> list[dict[str, Any]]:
 
 
 def remove_cluster(lake: Lake, cluster: str) -> None:
-    """Takes the rows of a cluster out of them; the files stay, as they are counted."""
+    """Remove a cluster's rows from the files, which stay since they are counted."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

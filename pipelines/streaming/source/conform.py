@@ -1,4 +1,4 @@
-"""Events of bronze as anyone wrote them, in the types that are declared: cast without loss, or refused."""
+"""Events of bronze from any writer in the declared types: cast without loss, or refused."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from schemas import replication_events
 
 
 def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table:
-    """The same rows in the types of `column_type`; columns that are not there stay away.
+    """The same rows in the types of `column_type`; missing columns stay missing.
 
-    `path`: the file they are from, for the error. `legacy_times`: times are Spark's INT96, which are in UTC without a
-    time zone. Raises UnreadableFileError where a value would change.
+    `path`: the file, for the error. `legacy_times`: times are Spark's INT96, in UTC without a time zone. Raises
+    UnreadableFileError if a value would change.
     """
     for at, field in enumerate(events.schema):
         column, kind = events[field.name], column_type(replication_events.ARROW.field(field.name))
@@ -29,7 +29,7 @@ def conform(events: pa.Table, path: str, legacy_times: bool = False) -> pa.Table
 
 
 def constant(name: str, value_in_log: str | None, rows: int) -> pa.ChunkedArray:
-    """A column that the table is partitioned by, which no file holds; `value_in_log` is its value in Delta's log."""
+    """A partition column, which no file has; `value_in_log` is its value in Delta's log."""
     kind = column_type(replication_events.ARROW.field(name))
     value = pa.scalar(value_in_log or None, pa.string())
     if pa.types.is_dictionary(kind):

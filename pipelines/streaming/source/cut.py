@@ -1,4 +1,4 @@
-"""A part of a file of bronze: of each source the rows between two numbers."""
+"""A part of a bronze file: for each source the rows between two sequence numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.streaming.source.bronze_commits import Cut
 
 
 def cut_rows(events: pa.Table, cut: Cut) -> pa.Table:
-    """The rows of a file's events that belong to a cut of it."""
+    """The rows of a file that belong to a cut."""
     told = have_source(events)
     ends = {(c, s, e): (first, last) for c, s, e, first, last in cut["bounds"]}
     known = events.filter(told)
@@ -28,7 +28,7 @@ def cut_rows(events: pa.Table, cut: Cut) -> pa.Table:
 
 
 def have_source(events: pa.Table) -> pa.Array:
-    """Which rows say their source and their number in it."""
+    """A mask of the rows with a source and a sequence number."""
     valid = [events[name].is_valid() for name in KEY_COLUMNS if name != "ts"]
     known = valid[0]
     for more in valid[1:]:

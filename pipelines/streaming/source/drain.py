@@ -1,4 +1,4 @@
-"""The closing row: makes final what every source of a cluster has reported so far."""
+"""The closing row, which makes all reports of a cluster's sources final."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _KEY = ["cluster", "source_id", "source_epoch"]
 
 
 class DrainSkippedError(RuntimeError):
-    """The closing rows are not in bronze: somebody else has written the version that they were to be."""
+    """Raised if the closing rows are not in bronze, since another writer took their version."""
 
 
 def close_sources(lake: Lake) -> int:
-    """Appends one closing `progress` row per cluster to bronze, at the largest time reported; returns how many.
+    """Append one closing `progress` row per cluster to bronze, at the largest reported time; returns their number.
 
-    Where another engine writes bronze the rows go into a file of the job's own, which it reads last. Raises
-    DrainSkippedError where they could not be appended.
+    If another engine writes bronze, the rows go into a file of the job's own, which it reads last. Raises
+    DrainSkippedError if they could not be appended.
     """
     beside = closings(lake)
     clusters, last = _last_rows(lake)
     version = committed(lake.root, [DRAIN], lake.storage_options)[DRAIN]
-    # Retention takes closing rows out of bronze, and the version of their writer stays.
+    # Retention removes closing rows from bronze, but not their writer's version.
     number = 1 + max(-1 if version is None else version, last, *(row["source_seq"] for row in beside), -1)
     if number >= NEVER:
         raise DrainSkippedError(
@@ -63,13 +63,13 @@ def close_sources(lake: Lake) -> int:
 
 
 Closes = dict[str, tuple[int, int]]
-"""By source its last row: (source_epoch, source_seq)."""
+"""The last row, (source_epoch, source_seq), by source."""
 
 
 def _last_rows(lake: Lake) -> tuple[dict[str, tuple[datetime, Closes]], int]:
-    """(by cluster its largest time and the last row of each source, the largest number of a closing row, -1: none).
+    """The largest time and last rows by cluster, and the largest number of a closing row (-1: none).
 
-    Read file by file, names as dictionaries. Rows whose time or number is refused do not count.
+    Read file by file, with names as dictionaries. Rows with a refused time or number do not count.
     """
     clusters, number = dict[str, tuple[datetime, Closes]](), -1
     ts, seq = pc.field("ts"), pc.field("source_seq")
@@ -90,15 +90,14 @@ def _last_rows(lake: Lake) -> tuple[dict[str, tuple[datetime, Closes]], int]:
 
 
 def _aggregated(rows: pa.Table) -> Iterable[Mapping[str, Any]]:
-    """By source of these rows the last number and the largest time."""
+    """The last number and the largest time of these rows by source."""
     groups = rows.unify_dictionaries().group_by(_KEY).aggregate([("source_seq", "max"), ("ts", "max")])
     found: Iterable[Mapping[str, Any]] = groups.to_pylist()
     return found
 
 
 def closing_row(cluster: str, ts: object, number: int, closes: Closes | None = None) -> dict[str, Any]:
-    """The row by which the reconstruction makes final what was reported until `ts`: up to the rows in `closes`, or all
-    that was read before it."""
+    """The row that makes reports until `ts` final: up to the rows in `closes`, or all rows before it."""
     names = replication_events.ARROW.field("closes").type.value_type.names
     last = None if closes is None else [dict(zip(names, (s, *row), strict=True)) for s, row in sorted(closes.items())]
     return {

@@ -1,4 +1,4 @@
-"""The events of a bucket, read from bronze by the task that works on it: only the names of files pass through Spark."""
+"""The events of a bucket, read from bronze by its own task: only names of files pass through Spark."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ROWS = 1 << 17
 
 
 def refer(files: Sequence[Part], keys: Sequence[int]) -> pa.RecordBatch:
-    """Rows of PACKED that name to every bucket the files of bronze its events are in."""
+    """Rows of PACKED with the bronze files that have a bucket's events, for every bucket."""
     blob = json.dumps(list(files)).encode()
     return pa.RecordBatch.from_pylist([{"key": key, "kind": FILES, "blob": blob} for key in keys], PACKED)
 
 
 class BucketRows:
-    """Reads for the buckets of one task: those that leave the same remainder by the number of tasks."""
+    """The reader for the buckets of one task, which leave the same remainder by the number of tasks."""
 
     def __init__(self, uri: str, storage_options: Mapping[str, str], buckets: int, tasks: int) -> None:
         self._log = BronzeLog(uri, storage_options)
@@ -39,7 +39,7 @@ class BucketRows:
         self._covered = source_coverage.COVERAGE.empty_table()
 
     def of(self, bucket: int, files: bytes) -> tuple[pa.Table, pa.Table]:
-        """Events (bronze columns, names as dictionaries) of a bucket with the broker-wide ones, and what all cover.
+        """The events of a bucket (bronze columns, names as dictionaries) with the broker-wide ones, and their coverage.
 
         `files`: as `refer` wrote them. The first bucket of the task reads for all; each takes its own once.
         """
@@ -71,7 +71,7 @@ class BucketRows:
         self._covered = source_coverage.joined(pa.concat_tables(covered))
 
     def _take(self, portions: Iterable[pa.Table], parts: Mapping[int, list[pa.Table]]) -> None:
-        """Gives each bucket its rows, and those that are broker-wide."""
+        """Give each bucket its rows and the broker-wide ones."""
         for events in portions:
             bucket_of = assign(events, self._buckets)
             for bucket, own in parts.items():
@@ -79,14 +79,14 @@ class BucketRows:
 
 
 def _coverage(part: Part, layout: BucketLayout) -> pa.Table:
-    """What the part of a file covers, of which a task may read some row groups only."""
+    """The coverage of a part of a file, of which a task may read only some row groups."""
     if part.cut is None:
         return layout.coverage
     return pa.Table.from_pylist(part.cut["coverage"] or [], source_coverage.COVERAGE)
 
 
 def _whole(events: pa.Table) -> pa.Table:
-    """All columns of bronze: those that no row group had are null, and share their nulls."""
+    """The events with all columns of bronze; those that no row group had share one array of nulls."""
     columns = [
         events[field.name] if field.name in events.column_names else _nulls(len(events), column_type(field))
         for field in replication_events.ARROW

@@ -1,4 +1,4 @@
-"""Going on without a data file of bronze that cannot be read: it is taken out by name, and bronze records the gap."""
+"""Removal of an unreadable data file from bronze by name, with rows that record the gap."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Row = Mapping[str, Any]
 
 
 def skipped(lake: Lake) -> list[str]:
-    """The files of bronze that are not read, by their paths below the table's folder."""
+    """The skipped files of bronze, by their paths below the table's folder."""
     return [str(path) for path in read_list(lake, RECORD)]
 
 
 def skip_file(lake: Lake, path: str) -> str:
-    """Takes a file out of bronze, keeps it below the lake, and appends a `lost` row per broker.
+    """Remove a file from bronze, keep it below the lake, and append a `lost` row per broker.
 
-    Returns what it did, in words. Raises UsageError where bronze has no such file. What was done in part is done to the
-    end by the next call.
+    Returns what was done, in words. Raises UsageError if bronze has no such file. The next call finishes a call that
+    was cut off.
     """
     log = BronzeLog(lake.create(replication_events.TABLE).table_uri.rstrip("/"), lake.storage_options)
     last = log.latest()
@@ -42,7 +42,7 @@ def skip_file(lake: Lake, path: str) -> str:
     if path not in present and path not in known:
         raise UsageError(f"bronze of lake {lake.root} has no file {path}; {nearest(path, present)}")
     brokers = _brokers(log, [file.part for file in present.values() if file.path not in {path, *known}])
-    # In this order: whoever is stopped in between has recorded the gap, or still reads the file.
+    # In this order, a call that is cut off has recorded the gap, or the file is still read.
     _append_lost_rows(lake, path, brokers)
     _record(lake, [*known, path])
     if path in present:
@@ -58,7 +58,7 @@ def _record(lake: Lake, paths: Iterable[str]) -> None:
 
 
 def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
-    """The brokers of every cluster in the files that can be read, and the largest time of the cluster."""
+    """The brokers and the largest time of each cluster, from the readable files."""
     largest = [
         events.group_by(["cluster", "broker_id"]).aggregate([("ts", "max")])
         for part in parts
@@ -74,7 +74,7 @@ def _brokers(log: BronzeLog, parts: Sequence[Any]) -> list[Row]:
 
 
 def _readable(log: BronzeLog, part: Any) -> Iterator[pa.Table]:
-    """The events of a file as far as it can be read; the rest is skipped by a call of its own."""
+    """The readable events of a file; the rest is skipped by a call of its own."""
     from pipelines.streaming.source.bronze_file import read
 
     try:
@@ -86,9 +86,9 @@ def _readable(log: BronzeLog, part: Any) -> Iterator[pa.Table]:
 
 
 def _take_out(lake: Lake, path: str) -> None:
-    """Moves the file away and removes it from the table, with others that are skipped already.
+    """Move the file away and remove it from the table, with others that were skipped before.
 
-    Raises UsageError where the table has lost other files, too.
+    Raises UsageError if the table has lost other files, too.
     """
     table, files = lake.open(replication_events.TABLE), lake.files()
     gone = set(table.repair(dry_run=True)["files_removed"]) - set(skipped(lake))
@@ -103,7 +103,7 @@ def _take_out(lake: Lake, path: str) -> None:
 
 
 def _append_lost_rows(lake: Lake, path: str, brokers: Sequence[Row]) -> None:
-    """One `lost` row per broker, once for each file."""
+    """Append one `lost` row per broker, once for each file."""
     writer = f"{SOURCE}/{path}"
     table = lake.open(replication_events.TABLE)
     if table.transaction_version(writer) is not None:

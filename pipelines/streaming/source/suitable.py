@@ -1,4 +1,4 @@
-"""Whether the columns of a table of events are those that are declared, or can be cast to them without loss."""
+"""A check whether a table's columns are the declared ones of events, or can be cast to them without loss."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _TAKEN: dict[str, tuple[str, ...]] = {
     "timestamp": ("timestamp",),
     "struct": ("struct",),
 }
-"""Types of Delta that a declared one is cast from; of long to integer every value is looked at."""
+"""The Delta types from which each declared type is cast; from long to integer every value is checked."""
 
 
 class UnsuitableColumnsError(ValueError):
-    """The table has columns that cannot be read as events; the message names each with what was found and expected."""
+    """Raised for columns that cannot be read as events; the message has the found and expected type of each."""
 
 
 class UnreadableFileError(ValueError):
-    """A data file cannot be read; the message names file, column, found and expected."""
+    """Raised for an unreadable data file; the message has file, column, and the types found and expected."""
 
     def __init__(self, path: str, why: object) -> None:
         super().__init__(
@@ -40,7 +40,7 @@ class UnreadableFileError(ValueError):
 
 
 def require_suitable(uri: str, schema: Schema, partitioned_by: Iterable[str] = ()) -> None:
-    """Raises UnsuitableColumnsError where a table's columns cannot be read as events. Columns beyond are nobody's."""
+    """Raise UnsuitableColumnsError if a table's columns cannot be read as events. Other columns are ignored."""
     found = {field.name: _delta_type(field.type.to_json()) for field in schema.fields}
     problems = list(_problems(found, set(partitioned_by)))
     if problems:
@@ -69,14 +69,14 @@ def _fits(kind: str, expected: str) -> bool:
 
 
 def _declared_in_delta(name: str) -> str:
-    """A declared column's type in the words of Delta's log."""
+    """A declared column's type as Delta's log writes it."""
     from deltalake import Field
 
     return _delta_type(Field.from_arrow(replication_events.ARROW.field(name)).type.to_json())
 
 
 def _delta_type(json_type: str) -> str:
-    """`"long"` as long, arrays as array<long>; of other nested types the kind."""
+    """The type as text: `"long"` as long, arrays as array<long>, other nested types by their kind."""
 
     def words(kind: Any) -> str:
         if isinstance(kind, str):

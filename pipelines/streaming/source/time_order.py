@@ -1,4 +1,4 @@
-"""Unread files of bronze in the order of time: what one batch reads where they are too much for it.
+"""Unread files of bronze in the order of time: the part for one batch if they are too much for it.
 
 Each row has a *key*, the largest time of its source so far, by source_seq. A batch reads the rows with keys up to a
 time, of every file that has some: so no source is read further than another, however the rows lie in files and commits.
@@ -38,10 +38,10 @@ EARLIEST_US, LATEST_US = (int(time.timestamp()) * 1_000_000 for time in (FIRST, 
 NEVER = -(1 << 62)
 ROWS_OF_A_STEP = 64
 STEP_US = 1_000_000
-"""A file is cut between steps: of about so many rows, and at most so long."""
+"""The rows and the longest time of a step; a file is cut between steps."""
 _SEQUENCE = 1 << 44
 NO_SOURCE = -1
-"""Rows that do not say which source or number they have: their file's first keys take them along."""
+"""The unit of rows without source or number, which are read with the first key of their file."""
 
 _UNIT = np.dtype([
     (name, np.int64)
@@ -54,19 +54,19 @@ Source = tuple[str, str, int]
 
 
 class TimeOrder:
-    """The rows of some files by their keys. Files are read for it once, and again where a batch ends inside them.
+    """The rows of some files by their keys. Each file is read once, and again if a batch ends inside it.
 
-    The rows of one that is skipped give others their keys as before, as far as it can be read: with other keys some of
-    a window that was begun would be read twice, or never.
+    The readable rows of a skipped file go on giving keys to others: with other keys some rows of a window that was
+    begun would be read twice, or never.
     """
 
     def __init__(self, log: BronzeLog, files: Sequence[File]) -> None:
         self._log, self._files = log, files
         self._numbers: dict[Source, int] = {}
         self._coverage: dict[int, pa.Table] = {}
-        """Of files that tasks read in part: what all of their rows cover."""
+        """The coverage of all rows of files that tasks read in part."""
         self._unnamed: set[int] = set()
-        """Sources of closing rows that do not name what they close."""
+        """The sources of closing rows that do not name the rows they close."""
         skipped = [k for k, file in enumerate(files) if file.path in log.skipped]
         units = np.concatenate([_units(0), *(self._stretches(k) for k in range(len(files)) if k not in skipped)])
         units = np.concatenate([units, *map(self._readable_stretches, skipped)])
@@ -76,9 +76,9 @@ class TimeOrder:
         self._bytes_of_a_row = np.array([file.size / max(1, file.rows) for file in files])
 
     def batch_end(self, after: int | None, max_bytes: int, max_rows: int) -> int | None:
-        """The largest key of a batch that begins after a key, None for the start; None where it takes all the rest.
+        """The largest key of a batch that begins after a key (None: the start); None if it takes all the rest.
 
-        It keeps to the limits, but for the rows of its first step.
+        It keeps to the limits, except for the rows of its first step.
         """
         begin = NEVER if after is None else after
         self._make_exact(begin)
@@ -91,18 +91,18 @@ class TimeOrder:
                 middle = (least + most) // 2
                 least, most = (middle, most) if self._fits(begin, middle, max_bytes, max_rows) else (least, middle)
             end = max(least, int(np.where(left["exact"], left["high"], left["low"]).min()))
-            # A closing row that names nothing closes what came before it and with it.
+            # A closing row that names nothing closes the rows before it and of its own time.
             closing = left["high"][np.isin(left["source"], list(self._unnamed))]
             end = min([end, *closing.tolist()])
             if not self._make_exact(end):
                 return end if end < int(self._units["high"].max()) else None
 
     def rows(self, after: int | None, upto: int | None) -> int:
-        """How many rows have keys after one and up to another."""
+        """The number of rows with keys after one and up to another."""
         return int(self._counted(NEVER if after is None else after, upto).sum())
 
     def files(self, after: int | None, upto: int | None) -> list[File]:
-        """The files with rows whose keys are after one and up to another, each with the part of it that these are."""
+        """The files with rows whose keys are after one and up to another, each cut to these rows."""
         begin = NEVER if after is None else after
         self._make_exact(begin)
         if upto is not None:
@@ -121,7 +121,7 @@ class TimeOrder:
         return bool(rows.sum() <= max_rows and (rows * self._bytes_of_a_row[self._units["file"]]).sum() <= max_bytes)
 
     def _counted(self, begin: int, upto: int | None) -> npt.NDArray[np.float64]:
-        """Rows of each unit inside; of one that is not exact, as if its rows were spread evenly."""
+        """The rows of each unit in the range; in a unit that is not exact, as if its rows were spread evenly."""
         units, end = self._units, 1 << 62 if upto is None else upto
         length = np.maximum(1, units["high"] - units["low"]).astype(float)
         share = (np.minimum(end, units["high"]) - units["low"]) / length
@@ -131,7 +131,7 @@ class TimeOrder:
         return counted
 
     def _make_exact(self, key: int) -> bool:
-        """Reads the files that a key cuts in two; False where there are none."""
+        """Read the files that a key cuts in two; returns False if there are none."""
         units = self._units
         cut = np.unique(units["file"][(units["exact"] == 0) & (units["low"] <= key) & (key < units["high"])])
         for number in cut.tolist():
@@ -141,7 +141,7 @@ class TimeOrder:
         return bool(len(cut))
 
     def _stretches(self, number: int) -> Units:
-        """The units of a file by its footer, or by its rows."""
+        """The units of a file, from its footer or its rows."""
         file = self._files[number]
         covered = coverage_in(footer_of(self._log, file.part))
         if covered is None:
@@ -156,7 +156,7 @@ class TimeOrder:
         return made
 
     def _readable_stretches(self, number: int) -> Units:
-        """The units of a file that is skipped, none where it cannot be read."""
+        """The units of a skipped file; empty if it cannot be read."""
         try:
             return self._stretches(number)
         except (UnreadableFileError, VersionVanishedError):
@@ -171,7 +171,7 @@ class TimeOrder:
         return np.concatenate([one, units])
 
     def _steps(self, number: int, stretches: Units) -> Units:
-        """The units of a file anew, so small that each can be read as a whole."""
+        """The units of a file again, small enough to be read as a whole."""
         sources, columns, _ = self._columns(self._files[number])
         steps = _steps_of(number, sources, *columns)
         stretches = stretches[np.lexsort((stretches["seq_from"], stretches["source"]))]
@@ -187,7 +187,7 @@ class TimeOrder:
         return np.concatenate([stretches[stretches["source"] == NO_SOURCE], steps])
 
     def _columns(self, file: File) -> tuple[I64, tuple[I64, I64], int]:
-        """(source, (source_seq, time)) of each row of a file by source and number, and how many rows have none."""
+        """(source, (source_seq, time)) of each row of a file by source and number, and the number of other rows."""
         tables, rest = [], 0
         for events in read(self._log, file.part, columns=(*KEY_COLUMNS, "closes")):
             told = events.filter(have_source(events))
@@ -219,7 +219,7 @@ class TimeOrder:
         return self._numbers.setdefault(source, len(self._numbers))
 
     def _cut(self, number: int, units: Units) -> Cut:
-        """The part of a file that some of its units are."""
+        """The cut of a file that has some of its units."""
         names = list(self._numbers)
         bounds: dict[Source, tuple[int, int]] = {}
         began, ended = {}, {}
@@ -245,7 +245,7 @@ def _clipped(
     began: Mapping[Source, int],
     ended: Mapping[Source, int],
 ) -> dict[str, Any] | None:
-    """The part of a run of coverage between the numbers that are read; None where there is none."""
+    """The part of a run of coverage between the numbers that are read; None if there is none."""
     name = run["cluster"], run["source_id"], run["source_epoch"]
     first, last = bounds.get(name, (0, -1))
     if run["seq_to"] < first or run["seq_from"] > last:
@@ -264,14 +264,14 @@ def _units(count: int) -> Units:
 
 
 def _groups(units: Units, name: str) -> Iterator[tuple[int, Units]]:
-    """Units, which are in the order of a column, by its value: views of them."""
+    """Views of the units by the value of a column, in whose order they are."""
     values, starts = np.unique(units[name], return_index=True)
     for value, start, end in zip(values.tolist(), starts.tolist(), np.append(starts, len(units))[1:], strict=True):
         yield value, units[start:end]
 
 
 def _by_number(source: I64, seq: I64) -> npt.NDArray[np.intp]:
-    """The order of rows by source and number: of one sort, where both fit 63 bits together."""
+    """The order of rows by source and number, from one sort if both fit into 63 bits."""
     if seq.min() < 0 or seq.max() >= _SEQUENCE or source.max() >= 1 << 19:
         return np.lexsort((seq, source))
     return np.argsort(source * _SEQUENCE + seq)
