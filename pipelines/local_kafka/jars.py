@@ -64,7 +64,7 @@ def _complete(mark: Path, wanted: str) -> bool:
 
 
 def check(bundle: Bundle, folder: Path) -> None:
-    """Raises NoJars unless `folder` holds every artifact asked for, whole, of that version, with its main classes."""
+    """Raise NoJars unless `folder` holds every artifact asked for, whole, of that version, with its main classes."""
     found = {jar.name: jar for jar in folder.glob("*.jar")}
     missing = [name for name in _file_names(bundle) if name not in found]
     broken = [name for name, jar in found.items() if not _whole(jar)]

@@ -116,7 +116,7 @@ class Exporter:
                 raise Unreadable(f"the tables of {self.lake.root} cannot be read: {said}") from error
 
     def _read(self, now: datetime) -> tuple[Limits, Snapshot]:
-        """Reads where something was committed, or where a source fell silent or reports again as time passes."""
+        """Read where something was committed, or where a source fell silent or reports again as time passes."""
         limits, state = self.limits(), self._look()
         if (state, limits) != self._state or self._silent != _silent(self._snapshot, limits, now):
             began = perf_counter()

@@ -66,7 +66,7 @@ class Snapshot:
 
 
 def read(lake: Lake, limits: Limits, worst: int, running: Running, now: datetime) -> Snapshot:
-    """Reads a lake at the moment `now` of the wall clock; `worst`: so many partitions by name; `running` goes on.
+    """Read a lake at the moment `now` of the wall clock; `worst`: so many partitions by name; `running` goes on.
 
     Raises what the tables raise that cannot be read.
     """

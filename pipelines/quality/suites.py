@@ -163,7 +163,7 @@ def _expectation(one: Any) -> Expectation:
 
 
 def _refuse(expected: Expectation, table: Table, path: str) -> None:
-    """Raises UsageError if the expectation cannot be judged, or names a column that the table does not have."""
+    """Raise UsageError if the expectation cannot be judged, or names a column that the table does not have."""
     if expected.type not in (known := _judged_types()):
         raise UsageError(
             f"suite {path} has the expectation {expected.type!r}, which can be judged neither by row nor over a set "

@@ -55,7 +55,7 @@ class Reconstructor:
         return self.shard.update(cast_events(events), coverage, batch_id)
 
     def finish(self, batch_id: int = 0) -> Facts:
-        """Makes final what every source has reported so far."""
+        """Make final what every source has reported so far."""
         return self.shard.finish(batch_id)
 
     def health(self) -> pa.Table:

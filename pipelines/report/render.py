@@ -22,7 +22,7 @@ def render(report: Report, incident: Any = None, asked: Any = None) -> str:
 
 
 def require_place(file: Path) -> None:
-    """Raises UsageError where a report could not be written, before anything is read for it."""
+    """Raise UsageError where a report could not be written, before anything is read for it."""
     if file.is_dir():
         raise UsageError(f"--out {file} is a folder: name a file in it, such as {file / 'report.html'}")
     if not file.absolute().parent.is_dir():
@@ -30,7 +30,7 @@ def require_place(file: Path) -> None:
 
 
 def write(page: str, file: Path) -> None:
-    """Puts the page in the place of the file in one step. Raises OSError, and then the file is as it was.
+    """Put the page in the place of the file in one step. Raises OSError, and then the file is as it was.
 
     A link stays one, and what is no file, such as a pipe or /dev/null, is written to: it must not become a file.
     """

@@ -115,7 +115,7 @@ class Producer:
             self._drain(queue)
 
     def _drain(self, queue: _PartitionQueue) -> None:
-        """Sends what may be sent now (RecordAccumulator.drain)."""
+        """Send what may be sent now (RecordAccumulator.drain)."""
         if queue.unresolved and not queue.in_flight:
             self._renumber(queue)
         while queue.waiting and len(queue.in_flight) < self.settings.max_in_flight and not queue.unresolved:

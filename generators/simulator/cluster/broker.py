@@ -144,7 +144,7 @@ class Broker:
     # its disks
 
     def checkpoint(self) -> None:
-        """Writes every HW to replication-offset-checkpoint (ReplicaManager.checkpointHighWatermarks)."""
+        """Write every HW to replication-offset-checkpoint (ReplicaManager.checkpointHighWatermarks)."""
         for replica in self.replicas.values():
             replica.checkpointed = replica.hw
 

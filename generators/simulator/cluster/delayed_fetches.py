@@ -25,7 +25,7 @@ class DelayedFetches:
         self._parked: dict[int, Request] = {}
 
     def serve(self, request: Request) -> None:
-        """Answers a fetch at once if there is anything to answer, else parks it."""
+        """Answer a fetch at once if there is anything to answer, else park it."""
         broker = self._broker
         request.fetcher.session.count(broker)
         pause = threads.drawn(broker.settings, broker.cluster.random)
@@ -41,19 +41,19 @@ class DelayedFetches:
         return self._parked.get(follower)
 
     def grown(self, key: Key, followers: Iterable[int]) -> None:
-        """Completes the fetches of these followers for which there are records now."""
+        """Complete the fetches of these followers for which there are records now."""
         for id in followers:
             request = self._parked.get(id)
             if request is not None and key in request.asked and request.most > 0 and not request.patient:
                 self._complete(request)
 
     def complete(self, key: Key) -> None:
-        """Completes the fetches that ask for this partition: its leader has changed, or the replica is gone."""
+        """Complete the fetches that ask for this partition: its leader has changed, or the replica is gone."""
         for request in [r for r in self._parked.values() if key in r.asked]:
             self._complete(request)
 
     def expire(self, request: Request) -> None:
-        """Completes a fetch that has waited for replica.fetch.wait.max.ms."""
+        """Complete a fetch that has waited for replica.fetch.wait.max.ms."""
         if self._parked.get(request.follower) is request:
             self._complete(request)
 

@@ -36,7 +36,7 @@ class Performance(NamedTuple):
 
 
 def play(scenario: Scenario, watch: Watch = lambda simulation: None) -> Performance:
-    """Runs a scenario; `watch` may add observers to each of its clusters."""
+    """Run a scenario; `watch` may add observers to each of its clusters."""
     narrative = Narrative(scenario.name, watch)
     result = scenario.script(narrative)
     return Performance(scenario, narrative.acts, result)

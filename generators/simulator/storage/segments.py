@@ -103,7 +103,7 @@ class SegmentedLog:
         self.recovery_point = max(self.recovery_point, self.end if below is None else below)
 
     def checkpoint(self) -> None:
-        """Writes recovery-point-offset-checkpoint, as every log.flush.offset.checkpoint.interval.ms."""
+        """Write recovery-point-offset-checkpoint, as every log.flush.offset.checkpoint.interval.ms."""
         self.checkpointed = self.recovery_point
 
     def stop(self) -> None:

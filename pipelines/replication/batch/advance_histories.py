@@ -32,7 +32,7 @@ class HistoryChanges:
 
 
 def advance_histories(state: State, lookup: StateTermLookup, upto: I64) -> HistoryChanges:
-    """Applies the queued events at or before `upto` (by partition), and takes the decisions due by then."""
+    """Apply the queued events at or before `upto` (by partition), and take the decisions due by then."""
     _decide_first_terms(state, upto)
     touched = set(state.queued_events) | _led_by_deposed(state, lookup)
     touched |= {p for p, due in state.due.items() if due <= upto[p]}
@@ -81,7 +81,7 @@ class _Gauges:
         self._before = self._now()
 
     def move(self, ts: int) -> None:
-        """Notes a move at `ts`, if what came then makes one."""
+        """Note a move at `ts`, if what came then makes one."""
         if (now := self._now()) is not self._before:
             if now.leader_id != self._before.leader_id:
                 self._history.end_waits()
@@ -110,7 +110,7 @@ def _led_by_deposed(state: State, lookup: StateTermLookup) -> set[int]:
 
 
 def _settle(history: PartitionHistory, upto: int, lookup: StateTermLookup, gauges: _Gauges) -> int | None:
-    """Takes the decisions due before `upto`, in order with the HWs of deposed leaders until then; returns when the next
+    """Take the decisions due before `upto`, in order with the HWs of deposed leaders until then; returns when the next
     one is due. Whether such a HW was reported is known a race window later."""
     due, last_rise, race_window_us = history.due(), None, lookup.race_window_us
     while True:
@@ -193,7 +193,7 @@ def _in_source(queued: tuple[OrderKey, PartitionEvent]) -> tuple[int, str, int, 
 
 
 def _keep_registration(state: State, partition: int, registration: PartitionRegistration, due: int | None) -> None:
-    """Keeps the partition's registration where gold reads it, and when something of it falls due."""
+    """Keep the partition's registration where gold reads it, and when something of it falls due."""
     if due is None:
         state.due.pop(partition, None)
     else:

@@ -87,7 +87,7 @@ def _was_read(state: State, place: dict[str, Any], waiting: set[tuple[Any, ...]]
 
 
 def apply_broker_wide(state: State, found: GapRows, rows: pa.Table, gaps: list[Gap], settled: dict[str, int]) -> None:
-    """Applies broker-wide events, and the gaps of sources; adds the rows of silver/telemetry_gaps about them.
+    """Apply broker-wide events, and the gaps of sources; add the rows of silver/telemetry_gaps about them.
 
     `settled`: by cluster the time up to which everything has been decided; events before it are late.
     """

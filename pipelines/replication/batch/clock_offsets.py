@@ -193,7 +193,7 @@ def _partition_and_broker(reported: Records) -> I64:
 
 
 def _keep_offsets(state: State, offsets: Records, horizon: int) -> None:
-    """Keeps clock offsets, (key, ts, ahead); of a broker that had one also that it is 0 again."""
+    """Keep clock offsets, (key, ts, ahead); of a broker that had one also that it is 0 again."""
     known = _rows(state.clock_offsets)
     with_offset = np.concatenate([known[:, 0], offsets[offsets[:, 2] != 0, 0]])
     offsets = offsets[np.isin(offsets[:, 0], with_offset)]

@@ -19,7 +19,7 @@ REPORTS = ("reported", *WITNESSED, "min_isr_told")
 
 
 def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
-    """Keeps the summaries of terms that ended, rows of TERMS by column, and how they were before, until the history of
+    """Keep the summaries of terms that ended, rows of TERMS by column, and how they were before, until the history of
     their partition has asked for them."""
     width, ids = state.replicas.width, state.replicas["id"]
     _keep_earlier(state.earlier_terms, ended, ended["what"] == REPORTED)
@@ -48,7 +48,7 @@ def record_ended_terms(state: State, ended: dict[str, Any]) -> None:
 def _keep_earlier(
     kept: Arrays, rows: dict[str, Any], chosen: Any, columns: tuple[str, ...] = CUT_OFF + WITNESSED
 ) -> None:
-    """Appends the chosen rows to EARLIER, with these columns of them."""
+    """Append the chosen rows to EARLIER, with these columns of them."""
     first = kept.count
     kept.grow(first + int(np.count_nonzero(chosen)))
     for name in ("lane", "start", "end", *columns):
@@ -80,7 +80,7 @@ class EarlierTerms:
 
 
 def trim_earlier(state: State, asked_from: I64) -> None:
-    """Drops how terms were before the times of which histories may still ask, by partition."""
+    """Drop how terms were before the times of which histories may still ask, by partition."""
     rows = state.earlier_terms
     kept = rows["end"] > asked_from[state.lanes["partition"][rows["lane"]]]
     data = rows.data[: rows.count][kept]

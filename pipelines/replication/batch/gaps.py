@@ -113,7 +113,7 @@ def clock_gaps(state: State, found: GapRows, clocks: list[WrongClock]) -> None:
 
 
 def late_rows(state: State, found: GapRows, batch: Batch, late_until: I64) -> None:
-    """Adds the late rows: those that fill numbers declared lost, and those of sources no longer waited for.
+    """Add the late rows: those that fill numbers declared lost, and those of sources no longer waited for.
 
     `late_until`: by source number, see `telemetry.sources.Decided`.
     """

@@ -86,7 +86,7 @@ def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:
 
 
 def _raise_newest(newest: dict[int, int], ts: I64, places: dict[int, tuple[int, int]]) -> None:
-    """Takes the newest time of each lane in, whose rows begin and end at `places`."""
+    """Take the newest time of each lane in, whose rows begin and end at `places`."""
     if places:
         last = np.maximum.reduceat(ts, [first for first, _ in places.values()]).tolist()
         newest |= {lane: max(at, newest.get(lane, -1)) for lane, at in zip(places, last, strict=True)}
@@ -97,7 +97,7 @@ def _known(value: int) -> int | None:
 
 
 def trim_timeline(state: State, results: TermResults, before: dict[str, Any], decided: I64) -> None:
-    """Keeps the rows after `decided` (by partition), and of lanes that have such rows the HW at that time."""
+    """Keep the rows after `decided` (by partition), and of lanes that have such rows the HW at that time."""
     lane, ts, hw, reported = (np.ascontiguousarray(state.recent_hws[name]) for name in RECENT.names)
     parts = [(lane, ts, hw, reported), *results.hw.parts()]
     most = np.full(state.lanes.count, NULL, dtype=np.int64)
@@ -130,7 +130,7 @@ def trim_timeline(state: State, results: TermResults, before: dict[str, Any], de
 def _mark_moved(
     first: int, lane: I64, ts: I64, reported: I64, decided: I64, moved: npt.NDArray[np.bool_], last: I64, most: I64
 ) -> None:
-    """Marks lanes that have rows after `decided` (by lane) as `moved`; writes the `last` row before that of each, and
+    """Mark lanes that have rows after `decided` (by lane) as `moved`; write the `last` row before that of each, and
     to rows before it the most that was `reported` in their term by then."""
     for row in range(len(lane)):
         if ts[row] > decided[lane[row]]:

@@ -125,7 +125,7 @@ def _merged(state: State, accepted: Accepted, begins: I64, series: I64) -> Recor
 
 
 def _with_idle_lanes(state: State, watermarks: Watermarks, stretches: _Stretches) -> _Stretches:
-    """Adds the lanes without rows that have something to decide: pending rows, a deadline passed, a gap of
+    """Add the lanes without rows that have something to decide: pending rows, a deadline passed, a gap of
     telemetry."""
     lanes, start, end = stretches
     home, of_sources = state.lanes["home"], watermarks.of_sources

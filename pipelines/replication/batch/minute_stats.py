@@ -39,7 +39,7 @@ class MinuteStats:
     lag: dict[Place, I64] = field(default_factory=dict)
 
     def add(self, cluster: str, broker: int | None, ts: int, name: str, count: int = 1) -> None:
-        """Adds to one named count of the minute of `ts` (microseconds), and of its millisecond if it is kept so."""
+        """Add to one named count of the minute of `ts` (microseconds), and of its millisecond if it is kept so."""
         place = (cluster, -1 if broker is None else broker, ts // MINUTE_US * MINUTE_US)
         counts = self.counts.get(place)
         if counts is None:
@@ -49,7 +49,7 @@ class MinuteStats:
             counts[f"{name}@{ts // MS_US % MINUTE_MS}"] += count
 
     def add_results(self, state: State, batch: Batch, results: TermResults) -> None:
-        """Adds the events and histograms that the kernel counted."""
+        """Add the events and histograms that the kernel counted."""
         for row, (cluster, broker, minute) in enumerate(zip(*(v.tolist() for v in batch.minutes), strict=True)):
             place = (str(state.clusters.all[cluster][0]), broker, minute)
             counter = self.counts.setdefault(place, Counter())
@@ -64,7 +64,7 @@ class MinuteStats:
             self.add(str(state.source_names.all[number][0]), int(broker), int(ts), "events", -1)
 
     def add_hw(self, state: State, rows: HwRows) -> None:
-        """Adds the rows of silver/partition_hw by agreement."""
+        """Add the rows of silver/partition_hw by agreement."""
         for cluster, broker, minute, word, count in rows.counts():
             self.add(str(state.clusters.all[cluster][0]), broker, minute, word, count)
 
@@ -137,7 +137,7 @@ def count_gauge_moves(state: State, moves: list[GaugeMove], minutes: MinuteStats
 
 
 def count_changes(changes: list[Any], regressions: list[Any], minutes: MinuteStats) -> None:
-    """Counts ISR changes by cause and regressions by class; a retracted change counts no more."""
+    """Count ISR changes by cause and regressions by class; a retracted change counts no more."""
     for row in changes:
         retracted = row["change"] == RETRACTED
         change = row.get("was") if retracted else row["change"]
@@ -150,7 +150,7 @@ def count_changes(changes: list[Any], regressions: list[Any], minutes: MinuteSta
 
 
 def count_broker_wide(bucket: int, buckets: int, rows: pa.Table, minutes: MinuteStats) -> None:
-    """Counts broker-wide events in the bucket that owns their source."""
+    """Count broker-wide events in the bucket that owns their source."""
     if not rows.num_rows:
         return
     minute = pa.array(int64_column(rows["ts"]) // MINUTE_US)

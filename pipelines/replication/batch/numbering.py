@@ -225,7 +225,7 @@ def _write_statistics(
 
 @compiled
 def _write_kinds(codes: I32, kind_of_code: I8, series: I32, kind: I8) -> I64:
-    """Writes the event types; returns the rare rows on partitions."""
+    """Write the event types; returns the rare rows on partitions."""
     rows, count = np.empty(len(kind), dtype=np.int64), 0
     for row in range(len(kind)):
         code = codes[row]
@@ -267,7 +267,7 @@ def _first_leading(
 
 
 def _give_lanes(state: State, rows: RowSlice, kind: I8, series: I32) -> bool:
-    """Gives a lane to series that show their broker leading for the first time; whether all had one that it reads."""
+    """Give a lane to series that show their broker leading for the first time; whether all had one that it reads."""
     if ((state.series["lane"] >= 0) & (state.series["leads_from"] <= state.series["next_seq"])).all():
         return True
     first, brokers = np.full(state.series.count, -1, dtype=np.int64), rows.int32("broker_id")

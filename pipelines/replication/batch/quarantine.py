@@ -68,7 +68,7 @@ def resolve_conflicts(batch: Batch) -> Conflicts:
 
 
 def _swap(accepted: Accepted, first: int, then: int) -> None:
-    """Puts the second of two rows of a series where the first stands: who lost is read with the one that counts."""
+    """Put the second of two rows of a series where the first stands: who lost is read with the one that counts."""
     packed = accepted.rows[: accepted.bounds[-1]]
     places = [int(np.flatnonzero(packed[:, PACKED.row] == row)[0]) for row in (first, then)]
     packed[places] = packed[places[::-1]]

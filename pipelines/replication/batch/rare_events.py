@@ -42,7 +42,7 @@ Findings = list[tuple[int, dict[str, Any]]]
 
 
 def record_assignments(state: State, batch: Batch) -> None:
-    """Records the replica assignments that rows of the batch name."""
+    """Record the replica assignments that rows of the batch name."""
     c, at = batch.columns, np.flatnonzero(batch.accepted.counts(batch.rare))
     if not len(at):
         return
@@ -183,7 +183,7 @@ def queue_clocks(state: State, clocks: list[WrongClock]) -> None:
 
 
 def _keep_starts(state: State, batch: Batch, rare: I64) -> None:
-    """Keeps starts as rows."""
+    """Keep starts as rows."""
     if not len(rare):
         return
     rows = batch.rare[rare]
@@ -215,7 +215,7 @@ def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArr
 
 
 def start_first_terms(state: State, lookup: StateTermLookup, upto: I64, minutes: MinuteStats) -> None:
-    """Turns pending starts at or before `upto` (by partition) into first terms, all at once.
+    """Turn pending starts at or before `upto` (by partition) into first terms, all at once.
 
     That is what `advance_histories` does with other events one by one. Where another event of the partition has been
     queued since, the start is queued before it.

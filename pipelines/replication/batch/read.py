@@ -212,7 +212,7 @@ def _rows_to_merge(state: State, plan: PackingPlan) -> int:
 
 
 def _pack(slices: list[RowSlice], numbering: Numbering, plan: PackingPlan, packed: Records) -> None:
-    """Packs the rows of all slices."""
+    """Pack the rows of all slices."""
     for rows in slices:
         columns = SliceColumns.from_slice(rows, numbering.series, numbering.kind, numbering.stat)
         plan.rare, spoiled = pack(columns, rows.first, plan.place, plan.by_number, plan.filled, plan.rare, packed)

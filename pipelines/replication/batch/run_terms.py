@@ -69,7 +69,7 @@ class TermResults:
 
 
 def run_terms(state: State, rules: Rules, batch: Batch, watermarks: Watermarks, closed: Set[str]) -> TermResults:
-    """Reads the rows that may be read, and makes all final that clusters have told that are `closed`. Terms that ended
+    """Read the rows that may be read, and make all final that clusters have told that are `closed`. Terms that ended
     are recorded in `state`."""
     accepted = batch.accepted
     if not accepted.all_count or accepted.copied.any():
@@ -174,7 +174,7 @@ def _without_lane(
 
 
 def _read_without_lane(batch: Batch, read: I64, consumed: I8, stats: Stats) -> I64:
-    """Reads these packed rows, repeats aside: they count as events, and the rare ones go to the histories. Returns
+    """Read these packed rows, repeats aside: they count as events, and the rare ones go to the histories. Returns
     where the others stand."""
     accepted = batch.accepted
     rows = accepted.rows[read, PACKED.row]
@@ -187,7 +187,7 @@ def _read_without_lane(batch: Batch, read: I64, consumed: I8, stats: Stats) -> I
 def _run_all(
     state: State, rules: Rules, batch: Batch, jobs: LaneJobs, stats: Stats, marks: Marks
 ) -> tuple[HwRows, dict[str, Any]]:
-    """Calls the kernel until every lane is done, making room where it ran out."""
+    """Call the kernel until every lane is done, making room where it ran out."""
     longest = int(np.max(jobs.jobs[:, JOBS.at.end] - jobs.jobs[:, JOBS.at.start], initial=0))
     pending = int(state.lanes["pending"].sum())
     hw, keep, scratch = (Arrays(HW_ROWS, blank=False) for _ in range(3))

@@ -28,7 +28,7 @@ class SampledFacts:
         self.make_room(0, 0)
 
     def make_room(self, rows: int, members: int) -> None:
-        """Makes room for what so many rows of one partition may add, or of partitions with so many members in all."""
+        """Make room for what so many rows of one partition may add, or of partitions with so many members in all."""
         self._rows = {
             HW_ROWS: np.empty((max(2 * rows, _LEAST_ROOM), len(HW_ROWS.defaults)), np.int64),
             SYNC_ROWS: np.empty((max(2 * (rows + 1) * (members + 1), _LEAST_ROOM), len(SYNC_ROWS.defaults)), np.int64),
@@ -49,7 +49,7 @@ class SampledFacts:
         return state.lanes.records[:count], state.replicas.records[: count * state.replicas.width]
 
     def take(self) -> None:
-        """Takes what was found, with lanes for its leaders."""
+        """Take what was found, with lanes for its leaders."""
         state, counts = self._state, [int(count[0]) for count in self.room.counts]
         hw, sync, led, predicted, cut = (rows[:n] for rows, n in zip(self._rows.values(), counts, strict=True))
         lanes = self._lanes(led[:, LED.at.number], led[:, LED.at.leader])
@@ -78,12 +78,12 @@ class SampledFacts:
         return sync[np.argsort(self._state.lanes["partition"][sync[:, SYNC_ROWS.at.lane]], kind="stable")]
 
     def name_all(self, partitions: I64) -> None:
-        """Writes which replicas have the slots of the lanes of these partitions, by record."""
+        """Write which replicas have the slots of the lanes of these partitions, by record."""
         lanes = self._state.sampled.records["lane"][partitions]
         self.name(partitions[lanes >= 0], lanes[lanes >= 0])
 
     def name(self, partitions: I64, lanes: I64) -> None:
-        """Writes which replicas have the slots of lanes."""
+        """Write which replicas have the slots of lanes."""
         name_replicas(partitions, lanes, self._state.sampled.store(), *self.lanes())
 
     def _lanes(self, numbers: I64, leaders: I64) -> I64:

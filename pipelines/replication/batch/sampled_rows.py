@@ -88,7 +88,7 @@ def sampled_rows(state: State, rules: Rules, batch: Batch, unled: I64) -> Sample
 
 
 def _write_settings(state: State, rules: Rules, numbers: I64, rows: Records) -> None:
-    """Writes the lag and the min ISR that hold at each row; settings are looked up once for a topic without changes."""
+    """Write the lag and the min ISR that hold at each row; settings are looked up once for a topic without changes."""
     topics, of, counts = np.unique(state.partition_keys.keys[numbers] >> 32, return_inverse=True, return_counts=True)
     ts = rows[:, _AT.ts]
     of_topics = np.split(np.lexsort((ts, of)), np.cumsum(counts)[:-1])

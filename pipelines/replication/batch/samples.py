@@ -36,7 +36,7 @@ Predicted = dict[int, bool]
 
 
 def record_rounds(state: State, broker_wide: pa.Table) -> None:
-    """Records which rounds brokers have answered a watcher in full, and which they have not."""
+    """Record which rounds brokers have answered a watcher in full, and which they have not."""
     of_watcher = pc.starts_with(broker_wide["source_id"].cast(pa.string()), WATCHER)
     wanted = pc.is_in(broker_wide["event_type"].cast(pa.string()), value_set=pa.array(["progress", "lost"]))
     rows = broker_wide.filter(pc.and_(of_watcher, wanted))
@@ -78,7 +78,7 @@ def apply_samples(
 def _read(
     state: State, rules: Rules, rows: SampledRows, rounds: Rounds, facts: SampledFacts, results: TermResults
 ) -> I64:
-    """Reads all rows; returns the records of their partitions."""
+    """Read all rows; returns the records of their partitions."""
     sampled, numbers = state.sampled, rows.numbers
     new = numbers[sampled.find(numbers) < 0]
     if len(new):
@@ -112,7 +112,7 @@ def _blank(state: State, numbers: I64) -> Records:
 
 
 def _settle(state: State, limits: Records, changed: I64, rounds: Rounds, facts: SampledFacts) -> None:
-    """Settles every sampled partition, and writes the lanes of what changed."""
+    """Settle every sampled partition, and write the lanes of what changed."""
     sampled = state.sampled
     marks = np.zeros(sampled.records.count, dtype=np.int8)
     marks[changed] = 1

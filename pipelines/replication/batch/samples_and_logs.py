@@ -58,7 +58,7 @@ class LoggedTerms:
 
 
 def hold_logged_hws(state: State, rules: Rules, facts: SampledFacts) -> Records:
-    """Takes the rows of HW_ROWS out of `facts`: holds those of terms that the leader's log tells; returns the others.
+    """Take the rows of HW_ROWS out of `facts`: hold those of terms that the leader's log tells; return the others.
 
     The clocks may differ by the grace, so a log's HW counts so much after the sample; inside a term it only rises.
     """
@@ -72,7 +72,7 @@ def hold_logged_hws(state: State, rules: Rules, facts: SampledFacts) -> Records:
 
 
 def _keep_hws(state: State, rows: Records) -> None:
-    """Holds these rows, whose replicas keep their entries."""
+    """Hold these rows, whose replicas keep their entries."""
     state.held_hws = _arrays(HELD_HWS, rows)
     replicas, at = state.sampled.records["held"], HELD_HWS.at
     replicas[:] = 0
@@ -92,7 +92,7 @@ def release_changes(state: State, facts: SampledFacts, low_watermarks: dict[int,
 
 
 def release_hws(state: State, results: TermResults, lookup: StateTermLookup, low_watermarks: dict[int, int]) -> None:
-    """Adds the rows that are held of times past which the log does not go on, and a row for each sampled HW that it had
+    """Add the rows that are held of times past which the log does not go on, and a row for each sampled HW that it had
     not reached by then though it does."""
     rows, at = state.held_hws.data[: state.held_hws.count], HELD_HWS.at
     if not len(rows):

@@ -172,7 +172,7 @@ def _lane_start(rows: Records, series: I32, bounds: I64, end: I64, state: Record
 
 @compiled
 def advance_series(accepted: Accepted, consumed: I8, state: Records) -> None:
-    """Moves the next number and last time of each series past the rows that were consumed."""
+    """Move the next number and last time of each series past the rows that were consumed."""
     for k in range(len(accepted.series)):
         j = accepted.end[k] - 1
         while j >= accepted.bounds[k]:

@@ -74,7 +74,7 @@ class Shard:
         return self._step(rows, runs, batch_id)
 
     def finish(self, batch_id: int = 0) -> Facts:
-        """Makes final what every source has reported so far."""
+        """Make final what every source has reported so far."""
         empty, facts = with_dictionaries(NO_EVENTS), list[Facts]()
         if any(self.state.closings.waiting.values()):
             facts += self._until_closed(empty, coverage_of(empty), batch_id, everything=True)
@@ -98,7 +98,7 @@ class Shard:
         self.state.held = hold(behind)
 
     def _close(self, closed: Set[str], batch_id: int) -> Facts:
-        """Makes final what the sources of these clusters have reported so far."""
+        """Make final what the sources of these clusters have reported so far."""
         empty = with_dictionaries(NO_EVENTS)
         return self._step(SourcedRows(empty), coverage_of(empty), batch_id, closed)
 
@@ -148,7 +148,7 @@ class Shard:
         return Facts(**EMPTY | tables | {"minute_stats": minutes.table(batch_id)})
 
     def _advance_sources(self, runs: pa.Table, closed: Set[str]) -> list[Gap]:
-        """Moves the low watermarks of the sources, over gaps that have been waited for long enough."""
+        """Move the low watermarks of the sources, over gaps that have been waited for long enough."""
         sources = self.state.sources
         gaps = sources.advance(runs)
         for cluster in sources.clusters():
@@ -158,7 +158,7 @@ class Shard:
     def _run_terms(
         self, batch: Batch, lines: RareLines | None, closed: Set[str]
     ) -> tuple[TermResults, StateTermLookup]:
-        """Runs the lanes over the batch; (their results, the look-up of histories that goes with them)."""
+        """Run the lanes over the batch; (their results, the look-up of histories that goes with them)."""
         state, rules = self.state, self.rules
         before = {name: state.lanes[name].copy() for name in ("hw", "reported", "term_start")}
         results = run_terms(state, rules, batch, watermarks(state, closed), closed)
@@ -178,7 +178,7 @@ class Shard:
     def _advance_histories(
         self, lookup: StateTermLookup, batch: Batch, clocks: list[WrongClock], minutes: MinuteStats, closed: Set[str]
     ) -> HistoryChanges:
-        """Hands rare events to the histories, advances these to the low watermark, and drops what none asks for now."""
+        """Hand rare events to the histories, advance these to the low watermark, and drop what none asks for now."""
         state, results = self.state, lookup.results
         low_watermark = state.cluster_low_watermarks(closed)
         upto = history_limits(state, low_watermark, batch, results.left)
@@ -217,7 +217,7 @@ class Shard:
     def _find_gaps(
         self, gaps: GapRows, batch: Batch, results: TermResults, clocks: list[WrongClock], decided: Decided
     ) -> None:
-        """Adds what is wrong with the rows of partitions: clocks, lost numbers, rows that come too late."""
+        """Add what is wrong with the rows of partitions: clocks, lost numbers, rows that come too late."""
         state = self.state
         if clocks:
             clock_gaps(state, gaps, clocks)

@@ -123,7 +123,7 @@ class Keys:
         return self.count == len(self._keys)
 
     def widen(self) -> None:
-        """Makes room for more keys."""
+        """Make room for more keys."""
         seconds = self.seconds
         self._bits += 2
         self._keys = np.concatenate([self.keys, np.empty((1 << (self._bits - 1)) - self.count, dtype=np.int64)])

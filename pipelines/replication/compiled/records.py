@@ -122,7 +122,7 @@ class Arrays:
         self.grow(count)
 
     def grow(self, count: int) -> None:
-        """Makes room for rows up to `count`, new ones with their defaults."""
+        """Make room for rows up to `count`, new ones with their defaults."""
         if count * self.width > len(self.data):
             room = max(64, count + count // 2) * self.width
             grown = records(self.layout, room) if self.blank else np.empty((room, len(self.layout.defaults)), np.int64)
@@ -131,7 +131,7 @@ class Arrays:
         self.count = max(self.count, count)
 
     def widen(self, width: int) -> None:
-        """Gives every row more entries, the new ones with their defaults."""
+        """Give every row more entries, the new ones with their defaults."""
         columns = len(self.layout.defaults)
         wider = records(self.layout, self.count * width).reshape(self.count, width, columns)
         wider[:, : self.width] = self.data[: self.count * self.width].reshape(self.count, self.width, columns)

@@ -50,7 +50,7 @@ def times(rows: RowSlice) -> I64:
 
 @kernel
 def tally(series: I32, seq: I64, ts: I64, tallies: Records) -> None:
-    """Adds rows to the tally of their series; those of series -1 count nowhere."""
+    """Add rows to the tally of their series; those of series -1 count nowhere."""
     for row in range(len(series)):
         if series[row] < 0:
             continue
@@ -188,7 +188,7 @@ def pack(
 
 @compiled
 def sort_series(packed: Records, bounds: I64, unsorted: I64) -> None:
-    """Sorts the rows of these series by their numbers, and those of one number by time, where they are not in order."""
+    """Sort the rows of these series by their numbers, and those of one number by time, where they are not in order."""
     for k in unsorted:
         start, end = bounds[k], bounds[k + 1]
         for j in range(start + 1, end):
@@ -202,7 +202,7 @@ def sort_series(packed: Records, bounds: I64, unsorted: I64) -> None:
 
 @compiled
 def flag(packed: Records, dropped: I8, gap_before: I8) -> None:
-    """Marks the rows that are dropped, and those with a gap before them."""
+    """Mark the rows that are dropped, and those with a gap before them."""
     for j in range(len(packed)):
         row = packed[j, PACKED.row]
         packed[j, PACKED.what] |= (np.int64(gap_before[row]) << 9) | (np.int64(dropped[row]) << 8)

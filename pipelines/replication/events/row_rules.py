@@ -154,7 +154,7 @@ def _unassigned(checked: CheckedSlice) -> Mask | None:
 
 @kernel
 def _find_missing(at: I64, offsets: I32, lists: I32, wanted: I32, missing: npt.NDArray[np.bool_]) -> None:
-    """Writes of each of these rows whether its list lacks the value that is wanted of it."""
+    """Write of each of these rows whether its list lacks the value that is wanted of it."""
     for k in range(len(at)):
         row = np.uint64(at[k])
         missing[k] = True

@@ -238,7 +238,7 @@ def packed_bits(mask: npt.NDArray[np.bool_]) -> Bits:
 
 @kernel
 def _rows_of_eight_codes(codes: I32, first: int, found: npt.NDArray[np.uint8]) -> None:
-    """Writes the rows of codes `first` to `first + 7`, one bit per row; `found` is all zeros."""
+    """Write the rows of codes `first` to `first + 7`, one bit per row; `found` is all zeros."""
     for byte in range(len(codes) >> 3):
         eight = np.uint64(0)
         for row in range(8):

@@ -107,7 +107,7 @@ def _spelled(codes: I64, sizes: I64, vocabulary: Vocabulary) -> pa.Array:
 
 @kernel
 def _spell(codes: I64, sizes: I64, bounds: I64, letters: Bits, ends: I32, into: Bits) -> None:
-    """Writes the bytes of the words, and where each ends. The rows of a run are copied, twice as many each time.
+    """Write the bytes of the words, and where each ends. The rows of a run are copied, twice as many each time.
 
     Unsigned numbers throughout: for signed ones numba checks at each access whether they count from the end.
     """
@@ -160,7 +160,7 @@ def lane_replicas(state: State) -> LaneReplicas:
 
 @hot
 def sort_slots(known: LaneReplicas, lane: int, slots: I64, ids: I32) -> int:
-    """Writes the `slots` and `ids` of a lane's replicas in ascending order of the ids; how many there are."""
+    """Write the `slots` and `ids` of a lane's replicas in ascending order of the ids; how many there are."""
     count = known.lanes[lane, LANES.at.slots]
     for k in range(count):
         replica, to = known.replicas[lane * known.width + k, ID], k
@@ -173,7 +173,7 @@ def sort_slots(known: LaneReplicas, lane: int, slots: I64, ids: I32) -> int:
 
 @hot
 def write_list(mask: int, slots: I64, ids: I32, count: int, into: I32, at: np.uint64) -> np.uint64:
-    """Writes the ids of the replicas in a mask from `at` on; returns where they end.
+    """Write the ids of the replicas in a mask from `at` on; returns where they end.
 
     Every id is written, and overwritten by the next where the mask does not have it: so there is no branch to predict,
     and `into` needs room for one more.

@@ -141,7 +141,7 @@ def _continues(row: Record, run: Record, until: int) -> bool:
 
 @hot
 def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
-    """Begins a run with a row; returns the end of its minute."""
+    """Begin a run with a row; returns the end of its minute."""
     run.minute = row.ts // MINUTE_US
     run.lane, run.first, run.topic = row.lane, first, lane.topic
     run.topic_id, run.leader_epoch = row.topic_id, row.leader_epoch
@@ -178,7 +178,7 @@ class HwRows:
         return self._columns
 
     def add(self, rows: Records) -> None:
-        """Adds rows of the kernel; it may overwrite them afterwards."""
+        """Add rows of the kernel; it may overwrite them afterwards."""
         if not len(rows):
             return
         source, runs = BlockSource.from_state(self.state), np.empty((len(rows), len(RUN)), dtype=np.int64)
@@ -211,7 +211,7 @@ class HwRows:
         return table(SCHEMAS["partition_hw"], made)
 
     def _count(self, runs: Records, sizes: I64) -> None:
-        """Counts a row by its agreement where it has a meaningful one, else by its kind."""
+        """Count a row by its agreement where it has a meaningful one, else by its kind."""
         kind, agreement, cluster = runs[RUN.kind], runs[RUN.agreement], self.state.lanes["cluster"][runs[RUN.lane]]
         leader = self._leaders.number(cluster << 32 | runs[RUN.leader] & LOW)
         place = self._places.number(leader.astype(np.int64) << 32 | runs[RUN.minute])

@@ -60,7 +60,7 @@ UNTOLD = BrokerNow("unknown", None, "nobody told its state", None)
 
 
 def add_answer(known: list[Answer], answer: Answer) -> None:
-    """Adds what a watcher has found; of a stretch of equal details the first two and the last are kept."""
+    """Add what a watcher has found; of a stretch of equal details the first two and the last are kept."""
     at = bisect_right(known, answer)
     if at and known[at - 1] == answer:
         return

@@ -89,7 +89,7 @@ class Timeline:
     def record_broker_state(
         self, cluster: int, broker: int, ts: int, detail: str, epoch: int | None, reported_by: tuple[str, int, int]
     ) -> None:
-        """Adds a state of a broker; `reported_by` is the row: source id, source epoch, source seq."""
+        """Add a state of a broker; `reported_by` is the row: source id, source epoch, source seq."""
         if by_watcher(detail):
             about = CONTROLLERS if detail.startswith(QUORUM) else broker
             add_answer(self.answers.setdefault((cluster, about), []), (ts, detail))
@@ -101,20 +101,20 @@ class Timeline:
             self._forget((cluster, broker))
 
     def record_role(self, cluster: int, source: tuple[str, int], role: Role) -> None:
-        """Adds the role of a controller at one of its rows."""
+        """Add the role of a controller at one of its rows."""
         if add_role(self.roles.setdefault(cluster, {}).setdefault(source, []), role):
             self._forget(*(place for place in self.brokers if place[0] == cluster))
             self._settings.clear()
 
     def _forget(self, *places: tuple[int, int]) -> None:
-        """Forgets what was derived from the states of brokers."""
+        """Forget what was derived from the states of brokers."""
         for place in places:
             self._states.pop(place, None)
             self._doubts.pop(place, None)
         self.arrays_are_old = True
 
     def record_config(self, cluster: int, topic: int, entry: Config, by_active: Row | None = None) -> None:
-        """Adds a setting of a topic, or of the whole cluster (CLUSTER_WIDE); `by_active`: its row, if that is one of an
+        """Add a setting of a topic, or of the whole cluster (CLUSTER_WIDE); `by_active`: its row, if that is one of an
         active controller."""
         place = cluster, topic
         entries, rows = self.configs.setdefault(place, []), self.set_by.setdefault(place, {})
@@ -128,18 +128,18 @@ class Timeline:
         self.arrays_are_old = True
 
     def record_version(self, cluster: int, broker: int, ts: int, reported: int, value: int) -> None:
-        """Adds what a broker reports of its version from `ts` on; see kafka_versions for `reported` and `value`."""
+        """Add what a broker reports of its version from `ts` on; see kafka_versions for `reported` and `value`."""
         entries = self.versions.setdefault((cluster, broker), [])
         if (ts, reported, value) not in entries:
             insort(entries, (ts, reported, value))
             self.arrays_are_old = True
 
     def record_rack(self, cluster: int, broker: int, ts: int, rack: str) -> None:
-        """Adds the rack of a broker; the latest counts, of several at one time the greatest name."""
+        """Add the rack of a broker; the latest counts, of several at one time the greatest name."""
         self.racks[cluster, broker] = max((ts, rack), self.racks.get((cluster, broker), (ts, rack)))
 
     def record_deletion(self, cluster: int, topic: int, ts: int, topic_id: int) -> None:
-        """Adds that a topic was deleted; controllers that restart tell it again later. Without ids the last counts."""
+        """Add that a topic was deleted; controllers that restart tell it again later. Without ids the last counts."""
         known = self.deletions.setdefault((cluster, topic), {})
         earliest_or_last = min if topic_id >= 0 else max
         known[topic_id] = earliest_or_last(ts, known.get(topic_id, ts))
@@ -238,7 +238,7 @@ class Timeline:
         return self._settings[place]
 
     def build_arrays(self) -> None:
-        """Brings `arrays` up to date."""
+        """Bring `arrays` up to date."""
         versions = [(_key(place), *entry) for place, entries in self.versions.items() for entry in entries]
         self.arrays = KernelTimeline(
             _records(BROKERS, self._broker_rows()), _records(CONFIGS, self._config_rows()),

@@ -41,7 +41,7 @@ class Doubt(NamedTuple):
 
 
 def add_role(roles: list[Role], role: Role) -> bool:
-    """Adds the role of a row of a source; whether a stretch begins with it."""
+    """Add the role of a row of a source; whether a stretch begins with it."""
     at = bisect_left(roles, role)
     if role in roles[at : at + 1]:
         return False

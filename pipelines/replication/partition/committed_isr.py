@@ -110,7 +110,7 @@ def unconfirmed_witness(commit: CommittedIsr) -> dict[str, str]:
 
 
 def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, leader_epoch: int | None) -> bool:
-    """Adds what an event reports of a commit; True where that can change a row already published."""
+    """Add what an event reports of a commit; True where that can change a row already published."""
     old = None if commit.published is None else _published_fields(commit)
     kind, detail = event.event_type, event.detail
     by_response = kind == "isr" and detail == "alter_partition"

@@ -27,7 +27,7 @@ from pipelines.replication.partition.truncations import judge_truncation, reads_
 
 
 def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
-    """Takes every decision due by `at`, from what is known as of `as_of`."""
+    """Take every decision due by `at`, from what is known as of `as_of`."""
     decide_isr_changes(topic, at, as_of, lookup)
     if topic.terms.pending_hws and any(pending.due <= at for pending in topic.terms.pending_hws):
         count_pending_hws(topic, at, lookup)
@@ -40,14 +40,14 @@ def decide(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
 
 
 def decide_isr_changes(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
-    """Publishes the ISR changes that are due."""
+    """Publish the ISR changes that are due."""
     for row in topic.isr.decide(at, as_of, lookup):
         place = topic.place(row["leader_id"], row["leader_epoch"], topic.level_of(row["leader_epoch"]))
         topic.changes.append({**place.columns(), **row})
 
 
 def count_pending_hws(topic: TopicState, at: int, lookup: TermLookup) -> None:
-    """Counts the pending HWs whose term is known, or need wait no longer."""
+    """Count the pending HWs whose term is known, or need wait no longer."""
     if attribute_pending(topic.terms, at, lookup):
         topic.judge_again_at = topic.decision_time()
 
@@ -56,7 +56,7 @@ _MAY_BE_EXPLAINED = ("loss_not_excluded", "hw_moved_back")
 
 
 def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
-    """Publishes verdicts on truncations; one that nothing explains waits for a term that would."""
+    """Publish verdicts on truncations; one that nothing explains waits for a term that would."""
     ripe = [t for t in topic.truncations if t.due <= at]
     topic.truncations = [t for t in topic.truncations if t.due > at]
     for truncation in ripe:
@@ -73,7 +73,7 @@ def decide_truncations(topic: TopicState, at: int, lookup: TermLookup) -> None:
 
 
 def decide_moved_back(topic: TopicState, at: int, lookup: TermLookup) -> None:
-    """Publishes reports that moved back, once nothing has shown the earlier report to be false."""
+    """Publish reports that moved back, once nothing has shown the earlier report to be false."""
     for back in topic.hws_moved_back:
         term = topic.terms.at(back.term)
         if not back.published and back.due <= at and term is not None:
@@ -82,7 +82,7 @@ def decide_moved_back(topic: TopicState, at: int, lookup: TermLookup) -> None:
 
 
 def judge_terms(topic: TopicState, at: int, as_of: int, lookup: TermLookup) -> None:
-    """Judges every term that has begun, again where something about an earlier one has changed."""
+    """Judge every term that has begun, again where something about an earlier one has changed."""
     topic.judge_again_at = None if (topic.judge_again_at or NEVER) <= at else topic.judge_again_at
     terms = topic.terms
     count_hws_of_before(terms)

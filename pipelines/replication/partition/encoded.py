@@ -23,7 +23,7 @@ class EncodedHistories:
         self._present = np.ones(len(numbers), dtype=np.bool_)
 
     def take(self, partition: int) -> bytes | None:
-        """Removes and returns the bytes of a partition; None where there are none."""
+        """Remove and return the bytes of a partition; None where there are none."""
         place = int(np.searchsorted(self._sorted, partition))
         if place == len(self._sorted) or self._sorted[place] != partition or not self._present[self._order[place]]:
             return None

@@ -44,7 +44,7 @@ class FirstTerms:
         self._row.update(zip(numbers, range(first, first + len(numbers)), strict=True))
 
     def add(self, partitions: I64, events: pa.Table, due: I64) -> None:
-        """Adds the starts of these partitions, a row of `events` each."""
+        """Add the starts of these partitions, a row of `events` each."""
         known = self._starts.num_rows
         columns = [pa.array(partitions), pa.array(due), pa.array(np.zeros(len(due), dtype=np.bool_))]
         columns += [events[name].cast(STARTS.field(name).type) for name in EVENT_COLUMNS]
@@ -59,11 +59,11 @@ class FirstTerms:
         return rows, self._starts["number"].to_numpy()[rows], self._due[rows]
 
     def decide(self, rows: I64) -> None:
-        """Marks starts as decided: nothing came before them to measure them against."""
+        """Mark starts as decided: nothing came before them to measure them against."""
         self.decided[rows] = True
 
     def take(self, numbers: Iterable[int], place: Callable[[int], tuple[str, str, int]]) -> dict[int, PartitionHistory]:
-        """Removes the starts of these partitions, where there are some, and returns their histories."""
+        """Remove the starts of these partitions, if there are some, and return their histories."""
         present = [n for n in numbers if n in self._row]
         rows = [self._row.pop(n) for n in present]
         starts = partition_events(self._starts.take(pa.array(rows, pa.int64()))) if rows else []

@@ -70,7 +70,7 @@ class PartitionHistory(Persisted):
         return self.topics[-1].terms
 
     def apply(self, event: PartitionEvent, lookup: TermLookup) -> None:
-        """Applies one event; `settle(its time)` comes before."""
+        """Apply one event; `settle(its time)` comes before."""
         if event.ts > self.now:
             self.now = event.ts
         if event.event_type == "sample":  # entries of checkpoints outlive their topic: they are no sign of a new one
@@ -142,7 +142,7 @@ class PartitionHistory(Persisted):
             word.held_back = word.held_back and broker == self.speaker()
 
     def settle(self, upto: int, lookup: TermLookup) -> int | None:
-        """Takes the decisions due before `upto`; returns when the next one is due."""
+        """Take the decisions due before `upto`; returns when the next one is due."""
         decided, repeated = -1, 0
         while (due := self.due()) is not None and due < upto:
             repeated = repeated + 1 if due <= decided else 0
@@ -177,17 +177,17 @@ class PartitionHistory(Persisted):
                 topic.zombie_rise(term, hw, ts, lookup)
 
     def take_isr_changes(self) -> list[dict[str, Any]]:
-        """Removes and returns the new rows of `silver/isr_changes`."""
+        """Remove and return the new rows of `silver/isr_changes`."""
         rows, self.changes = self.changes, []
         return rows
 
     def take_regressions(self) -> list[dict[str, Any]]:
-        """Removes and returns the new rows of `silver/hw_regressions`."""
+        """Remove and return the new rows of `silver/hw_regressions`."""
         rows, self.regressions = self.regressions, []
         return rows
 
     def take_contradictions(self) -> list[dict[str, Any]]:
-        """Removes and returns the new rows of `silver/telemetry_gaps`."""
+        """Remove and return the new rows of `silver/telemetry_gaps`."""
         place = {"cluster": self.cluster, "topic": self.topic, "partition": self.partition}
         found = [{**place, **row} for topic in self.topics for row in topic.isr.contradictions]
         for topic in self.topics:
@@ -212,7 +212,7 @@ class PartitionHistory(Persisted):
         return next((t for t in reversed(self.topics[:-1]) if t.registration.topic_id == topic_id), None)
 
     def _recreate(self, event: PartitionEvent, lookup: TermLookup) -> None:
-        """Begins the history of a new topic in the place of the present one."""
+        """Begin the history of a new topic in the place of the present one."""
         old, new = self.topics[-1], self._new_topic()
         waiting = self.identity.adopt(event, old.registration.topic_id)
         new.begin_after(old, event, lookup)
@@ -226,7 +226,7 @@ class PartitionHistory(Persisted):
         self._gather(new)
 
     def _decide(self, at: int, lookup: TermLookup) -> None:
-        """Takes every decision due at `at`."""
+        """Take every decision due at `at`."""
         adopted = self.identity.adopted(at)
         if adopted is not None:
             return self._recreate(adopted, lookup)
@@ -243,7 +243,7 @@ class PartitionHistory(Persisted):
         return None
 
     def _gather(self, topic: TopicHistory) -> None:
-        """Moves a topic's rows here, in the order in which they were decided."""
+        """Move a topic's rows here, in the order in which they were decided."""
         if topic.changes or topic.regressions:
             self.changes += topic.changes
             self.regressions += topic.regressions

@@ -62,7 +62,7 @@ class IsrHistory(Persisted):
         self.proposals = [p for p in self.proposals if p.broker_id != event.broker_id or p.ts < last]
 
     def observe(self, event: PartitionEvent, due: int, leader: tuple[int | None, int | None]) -> None:
-        """Takes an event that reports a committed ISR under a `leader` (id, epoch); `due` is when what it changes is
+        """Take an event that reports a committed ISR under a `leader` (id, epoch); `due` is when what it changes is
         decided."""
         if event.isr is None or self._is_too_old(event):
             return
@@ -89,7 +89,7 @@ class IsrHistory(Persisted):
             self._drop_unseen(event)
 
     def _drop_unseen(self, event: PartitionEvent) -> None:
-        """Takes out ISRs that a watcher saw and that by this event, which has a partition epoch, were none."""
+        """Take out ISRs that a watcher saw and that by this event, which has a partition epoch, were none."""
         for sampled in [c for c in self.commits if c.partition_epoch is None]:
             if sampled.leader_epoch is not None and self._is_unseen(sampled.isr, sampled.leader_epoch):
                 self.contradictions.append(unseen_isr(event, sampled.isr, (sampled.leader_id, sampled.leader_epoch)))
@@ -311,7 +311,7 @@ class IsrHistory(Persisted):
         return rows
 
     def _drop_made_up(self, at: int, lookup: TermLookup) -> None:
-        """Takes out due changes that only a controller told, with another one in its place: nobody commits them, or it
+        """Take out due changes that only a controller told, with another one in its place: nobody commits them, or it
         had just not been replaced yet."""
         for k in range(len(self.commits) - 1, 0, -1):
             commit = self.commits[k]
@@ -424,7 +424,7 @@ class IsrHistory(Persisted):
         return commit
 
     def _replace(self, commit: CommittedIsr, event: PartitionEvent, due: int) -> CommittedIsr:
-        """Replaces a change that was never committed by the one that was; what was published of it is retracted."""
+        """Replace a change that was never committed by the one that was; what was published of it is retracted."""
         at = self.commits.index(commit)
         ts = min([event.ts, *(c.ts for c in self.commits[at + 1 :])])
         made = CommittedIsr(event.partition_epoch, event.isr or (), ts, due)

@@ -12,7 +12,7 @@ TIME_IS_OFF_US = 60_000_000
 
 
 def count_printed_hw(event: PartitionEvent, terms: Terms) -> bool:
-    """Counts the HW for the last term that began before it was printed, if none began near that time; returns whether
+    """Count the HW for the last term that began before it was printed, if none began near that time; returns whether
     it did. A term that begins below it later has lost what lies between."""
     near = any(abs(t.ts - event.ts) <= TIME_IS_OFF_US for t in terms.terms)
     before = [t for t in terms.terms if t.ts < event.ts]

@@ -19,7 +19,7 @@ class PartitionRegistration(Persisted):
     min_isr: int | None = None
 
     def apply(self, event: PartitionEvent) -> None:
-        """Takes over what an event reports, unless it is of an older partition epoch or leader epoch."""
+        """Take over what an event reports, unless it is of an older partition epoch or leader epoch."""
         epoch, own = event.partition_epoch, self.partition_epoch
         if epoch is not None and own is not None and epoch < own:
             return

@@ -50,7 +50,7 @@ class StoredHw:
 def attribute_stored_hw(
     event: PartitionEvent, terms: Terms, isr: IsrHistory, replicas: tuple[int, ...] | None, lookup: TermLookup
 ) -> TermKey | None:
-    """Counts the HW of a start for the last term its broker took part in, and returns that term.
+    """Count the HW of a start for the last term its broker took part in, and return that term.
 
     A follower that starts again with the log and HW of its last start has replicated nothing since.
     """
@@ -112,7 +112,7 @@ def _told_its_end(term: Term, returned: int, as_of: int, started: bool, lookup: 
 
 
 def settle_ends(terms: Terms, as_of: int, lookup: TermLookup) -> int | None:
-    """Looks again whether leaders that returned had told all of their terms, until the controller has told of a start
+    """Look again whether leaders that returned had told all of their terms, until the controller has told of a start
     between, or that it goes on. Returns when to look again."""
     again = None
     for term in terms.terms:
@@ -231,7 +231,7 @@ def _earliest_start(term: Term, gone: list[int], lookup: TermLookup) -> int:
 
 
 def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
-    """Counts a HW for a term, or for those that are folded away."""
+    """Count a HW for a term, or for those that are folded away."""
     term, folded = terms.at(key), terms.folded_term
     known = -1 if term is None or term.stored_hw is None else term.stored_hw
     settles = term is not None and term.stored_behind_gap and not stored.behind_gap
@@ -248,7 +248,7 @@ def store(terms: Terms, key: TermKey | None, stored: StoredHw) -> None:
 
 
 def attribute_pending(terms: Terms, at: int, lookup: TermLookup) -> bool:
-    """Counts the pending HWs whose term has started by now, or need wait no longer; whether there were any."""
+    """Count the pending HWs whose term has started by now, or need wait no longer; whether there were any."""
     ready = [p for p in terms.pending_hws if p.due <= at or terms.last_of_epoch(p.epoch) is not None]
     terms.pending_hws = [p for p in terms.pending_hws if p not in ready]
     for pending in ready:
@@ -314,7 +314,7 @@ def _was_gone(broker_id: int, since: int, until: int, lookup: TermLookup) -> boo
 
 
 def count_hw_of_follower(event: PartitionEvent, terms: Terms, lookup: TermLookup) -> None:
-    """Counts the last HW that a broker reported as a follower: it has that from a leader of that epoch, which may have
+    """Count the last HW that a broker reported as a follower: it has that from a leader of that epoch, which may have
     lost it since if it is known to have had it before it started again."""
     of_epoch = [] if event.leader_epoch is None else terms.begun_in_epoch(event.leader_epoch, event.ts)[::-1]
     if of_epoch and event.hw is not None:
@@ -331,7 +331,7 @@ def has_unknown_epoch(event: PartitionEvent, terms: Terms) -> bool:
 
 
 def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None:
-    """Takes from a replica's checkpoints its HW, and at which offsets leader epochs began at most.
+    """Take from a replica's checkpoints its HW, and at which offsets leader epochs began at most.
 
     A leader of the epoch that the log ends in, or of an earlier one, had committed as much as the HW (proofs 5.4). Of
     an epoch's start its leader alone knows more (5.3). Near a resumption clocks do not tell whose HW it is.
@@ -356,7 +356,7 @@ def take_checkpoints(event: PartitionEvent, terms: Terms, grace_us: int) -> None
 
 
 def count_hws_of_before(terms: Terms) -> bool:
-    """Counts the HWs with which brokers came that nothing of is known before, and that they cut off as they followed
+    """Count the HWs with which brokers came that nothing of is known before, and that they cut off as they followed
     the first leader known: they are of before it. Returns whether there was one."""
     first = terms.terms[0] if terms.terms and terms.folded_term is None else None
     before = terms.base

@@ -141,7 +141,7 @@ class Term(Persisted):
         return replace(summary, has_gap=summary.has_gap or self.has_gap, level=level)
 
     def keep_summary(self, as_of: int, lookup: TermLookup) -> None:
-        """Makes the summary as of now its final one, unless it has one."""
+        """Make the summary as of now its final one, unless it has one."""
         if self.summary is None:
             self.summary, self.summary_at = self.summary_as_of(as_of, lookup), as_of - lookup.race_window_us
 
@@ -299,7 +299,7 @@ class Terms(Persisted):
         return term
 
     def _pass_on_stored_hw(self, resumed: Term) -> None:
-        """Counts a HW that was stored after a term resumed for that one, where its start is told later than the HW: the
+        """Count a HW that was stored after a term resumed for that one, where its start is told later than the HW: the
         broker may have it from either, so that it proves nothing."""
         before = self.at((resumed.epoch, resumed.ordinal - 1))
         if before is not None and before.stored_at > resumed.ts:
@@ -499,7 +499,7 @@ class Terms(Persisted):
         return term.broker_id == broker_id or self.fetched(term, broker_id, as_of, lookup)
 
     def fold(self, after: CommittedMark, as_of: int, lookup: TermLookup) -> None:
-        """Removes the oldest term; `after` is the mark at its end."""
+        """Remove the oldest term; `after` is the mark at its end."""
         term = self.terms.pop(0)
         term.keep_summary(as_of, lookup)
         took_part = {b for b in self.positions if self.took_part(term, b, as_of, lookup)}
@@ -533,7 +533,7 @@ class Terms(Persisted):
         )  # fmt: skip
 
     def _take_hws_after(self, at: int, grace_us: int) -> list[PendingHw]:
-        """Removes the HWs that brokers came with after a time: they wait for the next terms of these epochs."""
+        """Remove the HWs that brokers came with after a time: they wait for the next terms of these epochs."""
         pending = []
         for term in self.terms:
             stored_by = (term.stored_by or "").removeprefix(STORED_BY)

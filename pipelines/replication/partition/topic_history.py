@@ -41,7 +41,7 @@ class TopicHistory(TopicState):
     """
 
     def apply(self, event: PartitionEvent, lookup: TermLookup) -> None:
-        """Applies one event."""
+        """Apply one event."""
         if event.ts > self.now:
             self.now = event.ts
         self.race_window_us = lookup.race_window_us
@@ -74,7 +74,7 @@ class TopicHistory(TopicState):
             self._isr(event, lookup)
 
     def decide(self, at: int, as_of: int, lookup: TermLookup) -> None:
-        """Takes every decision due by `at`, from what is known as of `as_of`."""
+        """Take every decision due by `at`, from what is known as of `as_of`."""
         if self.provisional:
             self._accept_provisional(at, lookup)
         decisions.decide(self, at, as_of, lookup)
@@ -97,7 +97,7 @@ class TopicHistory(TopicState):
         self.judge_again_at = again if self.judge_again_at is None else min(self.judge_again_at, again)
 
     def begin_after(self, old: TopicHistory, event: PartitionEvent, lookup: TermLookup) -> None:
-        """Publishes that this topic took the place of a deleted one."""
+        """Publish that this topic took the place of a deleted one."""
         self.registration.topic_id, self.isr.floor = event.topic_id, 0
         _, marks = judge(old.terms, max(old.now, event.ts), lookup)
         last = (marks or [old.terms.base])[-1]
@@ -159,7 +159,7 @@ class TopicHistory(TopicState):
         return after
 
     def follow_on(self, before: TopicHistory, as_of: int, lookup: TermLookup) -> None:
-        """Takes Hmax, and the last term, from before leader epochs began again below, until its own first is folded."""
+        """Take Hmax, and the last term, from before leader epochs began again below, until its own first is folded."""
         _, marks = judge(before.terms, as_of, lookup, all_over=True)
         for term in before.terms.terms:
             if not term.due:
@@ -188,7 +188,7 @@ class TopicHistory(TopicState):
         return self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
 
     def _begin_own_term(self, event: PartitionEvent, lookup: TermLookup, *, across_seam: bool) -> None:
-        """Begins the term that a leader's own log tells."""
+        """Begin the term that a leader's own log tells."""
         position = self.terms.positions.get(event.broker_id)
         is_earlier = across_seam and position is not None and event.ts < position.ts
         if not is_earlier:
@@ -398,7 +398,7 @@ class TopicHistory(TopicState):
         return None
 
     def _apply_metadata(self, event: PartitionEvent) -> None:
-        """Applies what an event reports of an election and of the partition's registration."""
+        """Apply what an event reports of an election and of the partition's registration."""
         if event.event_type == "election":
             self._election(event)
         self.registration.apply(event)
@@ -420,7 +420,7 @@ class TopicHistory(TopicState):
         return term is not None and term.start_ts is not None and term.broker_id == event.leader_id
 
     def _settle_provisional(self) -> None:
-        """Applies provisional events that are known to be committed, and drops those that are known never to be."""
+        """Apply provisional events that are known to be committed, and drop those that are known never to be."""
         confirmed = [e for _, e in self.provisional if e.event_type != "sample" and self._is_confirmed(e)]
         self.provisional = [
             (due, event)
@@ -431,7 +431,7 @@ class TopicHistory(TopicState):
             self._apply_metadata(event)
 
     def _accept_provisional(self, at: int, lookup: TermLookup) -> None:
-        """Applies provisional events that nothing has refuted in time. They prove no loss."""
+        """Apply provisional events that nothing has refuted in time. They prove no loss."""
         ripe = [event for due, event in self.provisional if due <= at]
         self.provisional = [(due, event) for due, event in self.provisional if due > at]
         for event in ripe:

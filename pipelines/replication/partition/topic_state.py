@@ -76,7 +76,7 @@ class TopicState(Persisted):
         return self.now + self.race_window_us
 
     def publish_term(self, term: Term, verdict: Verdict | None) -> None:
-        """Publishes the verdict on a term where it is new or differs from the one published last."""
+        """Publish the verdict on a term where it is new or differs from the one published last."""
         if verdict is None and term.published is None:
             return
         withdrawn = {"withdrawn": True}
@@ -92,7 +92,7 @@ class TopicState(Persisted):
             self.regressions.append(regression(place, verdict, name, term.ts, revision=term.revision))
 
     def publish_moved_back(self, back: HwMovedBack, term: Term, lookup: TermLookup, withdrawn: bool = False) -> None:
-        """Publishes that reports of a term moved back, or withdraws that."""
+        """Publish that reports of a term moved back, or withdraws that."""
         verdict = moved_back(term, (back.before, back.hw), back.broker_id, back.ts, lookup)
         if withdrawn:
             verdict = replace(verdict, cls="stale_leader_hw", evidence={"withdrawn": True})
@@ -101,7 +101,7 @@ class TopicState(Persisted):
         self.regressions.append(regression(place, verdict, name, back.ts, revision=1 + withdrawn))
 
     def publish(self, verdict: Verdict, name: str, ts: int, level: int | None, replica: int | None = None) -> None:
-        """Publishes a finding about the present leader's term; `level` None: at the level of that term."""
+        """Publish a finding about the present leader's term; `level` None: at the level of that term."""
         leader, epoch = self.registration.leader_id, self.registration.leader_epoch
         if verdict.cls == "loss_not_excluded" and verdict.before is not None:  # decided later: another may lead by now
             leader, epoch = verdict.before.broker_id, verdict.before.epoch

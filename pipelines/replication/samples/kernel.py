@@ -29,7 +29,7 @@ _ENTERED, _FULL, _NO_ROOM = 0, 1, 2
 def read_rows(
     jobs: RecordArray, begin: int, store: Store, rows: Rows, rounds: Rounds, lanes: RecordArray, found: Found
 ) -> int:
-    """Reads the rows of each job from `begin` on. Returns the job to go on with, after more room was made for it; what
+    """Read the rows of each job from `begin` on. Returns the job to go on with, after more room was made for it; what
     it has left is its rows from its own `begin` on, earlier ones if its replicas have no entries left."""
     for j in range(begin, len(jobs)):
         job = jobs[j]
@@ -73,7 +73,7 @@ def _has_room(store: Store, record: int, rows: int, found: Found) -> bool:
 
 @hot
 def _enter_rows(store: Store, job: Record, rows: Rows) -> int:
-    """Gives the replicas that rows name entries; returns the row before which there is none left, -1 without room."""
+    """Give the replicas that rows name entries; returns the row before which there is none left, -1 without room."""
     for n in range(job.begin, job.end):
         status = _enter_row(store, job.record, rows.rows[n], rows)
         if status == _FULL and n > job.begin:
@@ -105,7 +105,7 @@ def _enter_ids(store: Store, record: int, ids: I32, at: int, count: int) -> int:
 
 @kernel
 def _enter(store: Store, record: int, broker: int) -> int:
-    """Gives a replica an entry."""
+    """Give a replica an entry."""
     if broker < 0:
         return _ENTERED
     of = store.records[record]
@@ -130,7 +130,7 @@ def _enter(store: Store, record: int, broker: int) -> int:
 
 @kernel
 def _free_entries(store: Store, record: int) -> None:
-    """Frees the entries of replicas that are neither assigned nor in an ISR that is still asked for or held."""
+    """Free the entries of replicas that are neither assigned nor in an ISR that is still asked for or held."""
     one = get_present(store, record)
     of = one.record[0]
     kept = of.held | (0 if of.isr == NULL else of.isr) | (0 if of.assigned == NULL else of.assigned)
@@ -150,7 +150,7 @@ def settle_all(
     store: Store, limits: RecordArray, changed: I8, rounds: Rounds, found: Found, lanes: RecordArray,
     replicas: RecordArray,
 ) -> None:  # fmt: skip
-    """Settles every partition by its cluster's `limits`, and writes the lanes of what is `changed`."""
+    """Settle every partition by its cluster's `limits`, and write the lanes of what is `changed`."""
     for record in range(len(store.records)):
         one, before = get_present(store, record), found.counts.sync[0]
         limit = limits[one.record[0].cluster]
@@ -161,7 +161,7 @@ def settle_all(
 
 @kernel
 def name_replicas(partitions: I64, of: I64, store: Store, lanes: RecordArray, replicas: RecordArray) -> None:
-    """Writes which replicas have the slots of lanes, `of[n]` that of the partition with the record partitions[n]."""
+    """Write which replicas have the slots of lanes, `of[n]` that of the partition with the record partitions[n]."""
     width = len(replicas) // max(len(lanes), 1)
     for n in range(len(partitions)):
         members, entries = store.records[partitions[n]].members, view(store.members, partitions[n])
@@ -172,7 +172,7 @@ def name_replicas(partitions: I64, of: I64, store: Store, lanes: RecordArray, re
 
 @hot
 def _write_lane(one: Present, limit: Record, lanes: RecordArray, replicas: RecordArray) -> None:
-    """Writes the present of a partition as its leader's lane: what reads those of logs reads it there."""
+    """Write the present of a partition as its leader's lane: what reads those of logs reads it there."""
     of, width = one.record[0], len(replicas) // max(len(lanes), 1)
     lane = lanes[of.lane]
     lane.state = IDLE if of.gone else LEADING

@@ -72,7 +72,7 @@ def in_isr_at(one: Present, k: int, at: int) -> int:
 
 @kernel
 def add_change(one: Present, k: int, ts: int, caught_up: int, reason: int, found: Found) -> Record:
-    """Adds a row of SYNC_ROWS about a replica; returns it."""
+    """Add a row of SYNC_ROWS about a replica; returns it."""
     of, member, fact = one.record[0], one.members[k], found.sync[found.counts.sync[0]]
     outside = member.out_of_sync == 1
     fact.lane, fact.ts, fact.replica = of.lane, ts, member.broker
@@ -87,7 +87,7 @@ def add_change(one: Present, k: int, ts: int, caught_up: int, reason: int, found
 
 @kernel
 def settle(one: Present, now: int, lag_max: int, rounds: Rounds, found: Found) -> None:
-    """Finds the followers that are out of sync by `now` (Partition.getOutOfSyncReplicas, ReplicaState.isCaughtUp).
+    """Find the followers that are out of sync by `now` (Partition.getOutOfSyncReplicas, ReplicaState.isCaughtUp).
 
     Claimed once the follower has answered after the deadline with the LEO that it had: then it was not caught up
     meanwhile. One that does not answer may have been.
@@ -109,7 +109,7 @@ def settle(one: Present, now: int, lag_max: int, rounds: Rounds, found: Found) -
 
 @kernel
 def take_follower(one: Present, row: Record, rounds: Rounds, found: Found) -> None:
-    """Takes the sample of a replica that does not lead."""
+    """Take the sample of a replica that does not lead."""
     of, k = one.record[0], find_member(one, row.broker)
     if k < 0:
         return
@@ -218,7 +218,7 @@ def grow(one: Present, leo: int, after: int, at: int) -> None:
 
 @hot
 def drop_first(rows: Record, count: int, dropped: int) -> None:
-    """Moves the records behind the first ones to the front."""
+    """Move the records behind the first ones to the front."""
     if dropped > 0:
         for k in range(dropped, count):
             copy_record(rows[k - dropped], rows[k])

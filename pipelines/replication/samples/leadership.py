@@ -50,7 +50,7 @@ _LEADER, _ISR, _LOST, _SAMPLE = CODE["leader"], CODE["isr"], CODE["lost"], CODE[
 
 @kernel
 def take_row(one: Present, row: Record, lists: Rows, rounds: Rounds, lanes: RecordArray, found: Found) -> None:
-    """Applies one row; rows come in canonical order."""
+    """Apply one row; rows come in canonical order."""
     of = one.record[0]
     if row.topic_id not in (-1, of.topic_id):
         if row.kind == _LOST:
@@ -105,7 +105,7 @@ def _read_mask(one: Present, ids: I32, at: int, count: int) -> int:
 
 @kernel
 def _take_metadata(one: Present, row: Record, lists: Rows, lanes: RecordArray, found: Found) -> bool:
-    """Takes over leader, ISR and assignment; False if they are of an older leader epoch."""
+    """Take over leader, ISR and assignment; False if they are of an older leader epoch."""
     of = one.record[0]
     leader = row.broker if row.kind == _LEADER else row.leader
     if row.epoch < of.epoch:
@@ -143,7 +143,7 @@ def is_under_min_isr(isr: int, assigned: int, min_isr: int) -> bool:
 
 @hot
 def _take_isr(one: Present, row: Record, isr: int) -> None:
-    """Takes the ISR that a row reports. A sample has that of the metadata before it, which is how old nobody says."""
+    """Take the ISR that a row reports. A sample has that of the metadata before it, which is how old nobody says."""
     of = one.record[0]
     if isr == of.isr:
         return
@@ -186,7 +186,7 @@ def _begin_term(one: Present, row: Record, leader: int, lanes: RecordArray, foun
 
 @kernel
 def _take_leader(one: Present, row: Record, rounds: Rounds, found: Found) -> None:
-    """Takes the sample of the present leader. A HW that it does not know yet (OFFSET_NOT_AVAILABLE) says nothing."""
+    """Take the sample of the present leader. A HW that it does not know yet (OFFSET_NOT_AVAILABLE) says nothing."""
     of, k, ts = one.record[0], find_member(one, row.broker), row.ts
     before, answered = of.seen, False
     if k >= 0:
@@ -229,7 +229,7 @@ def _take_cut(one: Present, row: Record, found: Found) -> None:
 
 @kernel
 def _wait(one: Present, row: Record, found: Found) -> None:
-    """Follows the records that wait: they were there at a sample of the leader, and are not committed at a later one
+    """Follow the records that wait: they were there at a sample of the leader, and are not committed at a later one
     under the same ISR (docs/kafka-rules.md 7.5)."""
     of = one.record[0]
     if row.hw == -1 or of.hw >= of.leo or not _waits_for_others(one, row):
@@ -246,7 +246,7 @@ def _wait(one: Present, row: Record, found: Found) -> None:
 
 @kernel
 def _tell_wait(one: Present, ts: int, held_back: int, found: Found) -> None:
-    """Adds a row where the HW is held back from a time on, or no longer; a new leader's is not."""
+    """Add a row where the HW is held back from a time on, or no longer; a new leader's is not."""
     of = one.record[0]
     leader = find_member(one, of.leader)
     if held_back != of.held_back and leader >= 0:
@@ -270,7 +270,7 @@ def _waits_for_others(one: Present, row: Record) -> bool:
 
 @kernel
 def _add_hw(one: Present, row: Record) -> None:
-    """Adds a HW to the term in which it was sampled, which may be over."""
+    """Add a HW to the term in which it was sampled, which may be over."""
     of = one.record[0]
     for t in range(of.terms - 1, -1, -1):
         term = one.terms[t]

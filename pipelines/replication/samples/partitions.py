@@ -43,7 +43,7 @@ class _Ragged:
         return Heap(self.spans.records[: self.spans.count], as_records(self.layout, self.rows), self.used)
 
     def grow(self, more: int) -> None:
-        """Makes room for so many records more, and for half of what there are."""
+        """Make room for so many records more, and for half of what there are."""
         if self.used[0] + more <= len(self.rows):
             return
         grown = np.empty((self.used[0] + more + len(self.rows) // 2, len(self.layout.defaults)), dtype=np.int64)
@@ -55,7 +55,7 @@ class _Ragged:
         return self.rows[_spread(self.spans["at"][partitions], counts)]
 
     def append(self, rows: Records, counts: I64) -> None:
-        """Adds partitions with their records."""
+        """Add partitions with their records."""
         first, used = self.spans.count, int(self.used[0])
         self.spans.grow(first + len(counts))
         self.spans["at"][first:], self.spans["room"][first:] = used + np.cumsum(counts) - counts, counts
@@ -83,7 +83,7 @@ class SampledPartitions:
         return found
 
     def add(self, tables: Mapping[str, Records]) -> None:
-        """Adds partitions as `rows` returns them."""
+        """Add partitions as `rows` returns them."""
         records, first = tables["sampled"], self.records.count
         self.records.grow(first + len(records))
         self.records.data[first : self.records.count] = records
@@ -108,7 +108,7 @@ class SampledPartitions:
         return Store(records=self.records.records[: self.records.count], **heaps)
 
     def make_room(self, rows: int) -> None:
-        """Makes room for what so many rows of one partition may add."""
+        """Make room for what so many rows of one partition may add."""
         most = {"members": MOST_REPLICAS, "steps": KEPT_STEPS + 1, "terms": KEPT_TERMS, "isrs": KEPT_ISRS}
         for name, child in self._children.items():
             child.grow(2 * max(most.get(name, rows), rows) + 2 * LEAST_ROOM + 2 * most.get(name, 0))

@@ -71,7 +71,7 @@ class Watched(Struct, omit_defaults=True, forbid_unknown_fields=True):
         return found
 
     def forget(self, cluster: str, decided: int, oldest_gap: int) -> None:
-        """Drops rounds that no row will ask for any more, those before the last one by `decided`, and of old gaps all
+        """Drop rounds that no row will ask for any more, those before the last one by `decided`, and of old gaps all
         but the newest: nobody asks of a time before it, so that it answers for the others."""
         for known in self.rounds.get(cluster, {}).values():
             at = bisect_right(known, (decided, 1 << 62))

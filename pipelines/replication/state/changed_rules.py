@@ -14,7 +14,7 @@ _MIN_ISR, _LAG = 1, 2
 
 
 def change_rules(state: State, old: Rules, new: Rules) -> None:
-    """Changes the settings of running terms that no event has set; final facts stay."""
+    """Change the settings of running terms that no event has set; final facts stay."""
     state.sources.grace_us = new.reorder_grace_ms * 1000
     lanes = state.lanes
     for number, (cluster,) in enumerate(state.clusters.all):

@@ -59,7 +59,7 @@ def without_cluster(blobs: Iterable[bytes], cluster: str) -> Iterator[bytes]:
 
 
 def _drop_broker_wide(state: State, cluster: str) -> None:
-    """Takes out of a state what every bucket reads of a cluster."""
+    """Take out of a state what every bucket reads of a cluster."""
     number, timeline, sources = state.clusters.find(cluster), state.timeline, state.sources
     by_number: tuple[dict[Any, Any], ...] = (
         state.gap_times, state.misread_times, state.last_gaps, state.last_misreads,

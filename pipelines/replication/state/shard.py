@@ -33,7 +33,7 @@ class Shard:
         self._starts = [STARTS.empty_table()]
 
     def take(self, old: State, partitions: Chosen, waiting: Chosen, without: str | None = None) -> None:
-        """Adds these partitions of a state, and these of its rows that wait; nothing has the cluster `without`."""
+        """Add these partitions of a state, and these of its rows that wait; nothing has the cluster `without`."""
         numbers = _Numbers(old, self.state, partitions, without)
         _add_broker_wide(old, self.state, numbers)
         _add_records(old, self.state, numbers)
@@ -165,7 +165,7 @@ def _add_epochs(old: State, new: State, of: _Numbers) -> None:
 
 
 def _append(old: Arrays, new: Arrays, mine: Chosen, columns: Mapping[str, I64]) -> None:
-    """Appends rows of one table to another, these columns with other values."""
+    """Append rows of one table to another, these columns with other values."""
     width, fields = old.width, len(old.layout.names)
     rows = old.data[: old.count * width].reshape(old.count, width * fields)[mine]
     for name, values in columns.items():

@@ -163,7 +163,7 @@ class State:
     _watched_series: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_), repr=False)
 
     def number_series(self) -> None:
-        """Makes the index over `series`."""
+        """Make the index over `series`."""
         keys, source = self.partition_keys.keys[self.series["partition"]], self.series["source"]
         self.series_keys = Keys(keys, source)
 
@@ -205,7 +205,7 @@ class State:
         return len(self.ended_terms) > KEPT_TERMS or bool(self.gap_times) or silences
 
     def forget(self, asked_from: I64, grace_us: int) -> None:
-        """Drops ended terms and gaps that no history can tell apart any more; `asked_from`: by partition since when it
+        """Drop ended terms and gaps that no history can tell apart any more; `asked_from`: by partition since when it
         may, which is long before the low watermark of its cluster where rows behind a gap hold it back."""
         if len(self.ended_terms) > KEPT_TERMS:
             partition, kept_us = self.lanes["partition"], ENDED_TERM_GRACES * grace_us

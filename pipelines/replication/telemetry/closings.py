@@ -61,7 +61,7 @@ class Closings(Struct):
     last: dict[str, int] = field(default_factory=dict)
 
     def add(self, events: pa.Table) -> pa.Table:
-        """Adds the closing rows among these events; returns the events without those that are repeats."""
+        """Add the closing rows among these events; returns the events without those that are repeats."""
         of_drain = pc.and_(pc.equal(events["source_id"], DRAIN), pc.equal(events["event_type"], "progress"))
         at = np.flatnonzero(pc.fill_null(of_drain, False).to_numpy())
         rows = events.take(pa.array(at))

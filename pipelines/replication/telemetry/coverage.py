@@ -63,7 +63,7 @@ class SourcedRows:
         self.set_bounds("source_epoch", min(epochs, default=0), max(epochs, default=0))
 
     def set_bounds(self, column: str, least: int, most: int) -> None:
-        """Records the range of a column's values, so that validation need not read them again."""
+        """Record the range of a column's values, so that validation need not read them again."""
         for rows in self.slices:
             rows.bounds[column] = least, most
 
@@ -171,7 +171,7 @@ def _with_numbers(events: pa.Table) -> pa.Table:
 
 
 def _runs(rows: SourcedRows) -> Records:
-    """Runs in the order of arrival: rows of other sources may stand between those of one."""
+    """Run in the order of arrival: rows of other sources may stand between those of one."""
     current, done, count, earliest = Arrays(RUN), Arrays(RUN, blank=False), 0, [NEVER]
     current.grow(len(rows.names))
     for part, source in zip(rows.slices, rows.source_of, strict=True):
@@ -221,7 +221,7 @@ def _in_order(runs: Records) -> Records:
 
 
 def _joined(runs: Records) -> Records | None:
-    """Runs that continue one another as one; None where some overlap."""
+    """Run that continue one another as one; None where some overlap."""
     before, after = runs[:-1], runs[1:]
     same = before[:, AT.source] == after[:, AT.source]
     step = after[:, AT.seq_from] - before[:, AT.seq_to]
@@ -243,7 +243,7 @@ def _has_refused_times(runs: Records) -> bool:
 
 
 def _runs_of_sorted(rows: SourcedRows) -> Records:
-    """Runs of the rows sorted by source and number: for rows that come in any order, or with refused times."""
+    """Run of the rows sorted by source and number: for rows that come in any order, or with refused times."""
     source = np.concatenate(rows.source_of)
     seq, ts = (np.concatenate([part.int64(name) for part in rows.slices]) for name in ("source_seq", "ts"))
     ts = np.where((ts < FIRST_US) | (ts > LAST_US), NO_TIME, ts)

@@ -60,7 +60,7 @@ class Evidence(Struct):
     """Rows behind a hole that may still be filled, and those not read yet."""
 
     def read(self, source: Source) -> Iterator[dict[str, Any]]:
-        """Reads the rows before the first hole; the rows of silver/coverage of stretches that have ended."""
+        """Read the rows before the first hole; the rows of silver/coverage of stretches that have ended."""
         self.pending.sort(key=lambda told: told.seq_from)
         while self.pending and self.pending[0].seq_to < source.next_seq:
             told = self.pending.pop(0)
@@ -84,7 +84,7 @@ class Evidence(Struct):
         return False
 
     def _go_on(self, kinds: list[str], since: int, source: Source) -> Iterator[dict[str, Any]]:
-        """Ends the stretches of other kinds, and begins those of new ones."""
+        """End the stretches of other kinds, and begin those of new ones."""
         for kind in [kind for kind in self.begun if kind not in kinds]:
             yield self._row(source, kind)
             del self.begun[kind]
@@ -134,7 +134,7 @@ def find_evidence(sources: Sources, rows: pa.Table, closed: Set[str]) -> list[di
 
 
 def _add(sources: Sources, rows: pa.Table) -> None:
-    """Adds what the rows say to the evidence of their sources."""
+    """Add what the rows say to the evidence of their sources."""
     sourced = SourcedRows(rows)
     source, seq, ts = np.concatenate(sourced.source_of), int64_column(rows["source_seq"]), int64_column(rows["ts"])
     kinds = _kinds(rows).combine_chunks().dictionary_encode()

@@ -68,7 +68,7 @@ class Source(Struct):
         return seq < self.next_seq and ts > self.latest >= 0
 
     def tell(self, seq_from: int, seq_to: int, since: int, largest: int) -> None:
-        """Adds a run of rows to its stretches."""
+        """Add a run of rows to its stretches."""
         goes_on = not any(last + 1 == seq_from for _, last in self.lost[-1:])
         if self.told and goes_on and since <= self.told[-1][1] + CLOCK_JUMP_US:
             begins, ends, goes_on = self.told.pop()
@@ -99,7 +99,7 @@ class Source(Struct):
             self.declared.insert(at, ts)
 
     def forget(self, before: int) -> None:
-        """Joins stretches of which nobody asks as of a time between them."""
+        """Join stretches of which nobody asks as of a time between them."""
         while len(self.told) > 1 and self.told[1][2] and self.told[1][0] <= before:
             begins, _, goes_on = self.told.pop(0)
             self.told[0] = begins, self.told[0][1], goes_on

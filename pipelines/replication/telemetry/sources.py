@@ -73,7 +73,7 @@ class Sources:
         return Decided(dict(self.settled), {key: source.low_watermark for key, source in self.known.items()})
 
     def advance(self, runs: pa.Table) -> list[Gap]:
-        """Adds the COVERAGE of one micro-batch; returns the resets and wrong clocks that it shows."""
+        """Add the COVERAGE of one micro-batch; returns the resets and wrong clocks that it shows."""
         found: list[Gap] = []
         restarted: set[tuple[str, str, int]] = set()
         ordered = runs.sort_by([(n, "ascending") for n in ("cluster", "source_id", "source_epoch", "seq_from")])
@@ -98,7 +98,7 @@ class Sources:
         return found + self._join(list(self.known.values()))
 
     def record_brokers(self, rows: pa.Table) -> None:
-        """Notes which brokers these broker-wide rows of sources name."""
+        """Note which brokers these broker-wide rows of sources name."""
         sourced = SourcedRows(rows)
         named = np.column_stack([np.concatenate(sourced.source_of), int32_column(rows["broker_id"])])
         for of, broker in np.unique(named, axis=0).tolist():
@@ -121,7 +121,7 @@ class Sources:
         return found
 
     def _join(self, sources: list[Source]) -> list[Gap]:
-        """Moves low watermarks over pending runs until none shows anything more of the clock of another one.
+        """Move low watermarks over pending runs until none shows anything more of the clock of another one.
 
         Who came first counts for nothing: the earliest row is that by which the others are measured, and a run that is
         ahead of all of them is open as of what all have told by then.
@@ -143,7 +143,7 @@ class Sources:
                 tried |= doubts
 
     def _join_runs(self, source: Source) -> list[Gap]:
-        """Moves the low watermark of a source over the pending runs that continue its numbers."""
+        """Move the low watermark of a source over the pending runs that continue its numbers."""
         source.pending_runs.sort()
         found: list[Gap] = []
         rest: list[Run] = []

@@ -110,7 +110,7 @@ def replica_in(term: Term, slot: int) -> Record:
 
 @hot
 def begin_term_row(term: Term, what: int, end: int) -> Record:
-    """Begins a row of TERMS about this term, up to `end`; returns it."""
+    """Begin a row of TERMS about this term, up to `end`; returns it."""
     row = term.ended_rows[unsigned(term.cursor.ended)]
     row.what = what
     row.lane = term.number

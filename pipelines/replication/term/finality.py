@@ -30,7 +30,7 @@ def pause_after_gap(lane: Record, now: int) -> None:
 
 @kernel
 def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
-    """Applies the gaps from `cursor.gap` to `end` that came up to `now`, each once."""
+    """Apply the gaps from `cursor.gap` to `end` that came up to `now`, each once."""
     lane, cursor = term.lane, term.cursor
     while cursor.gap < end and gaps[cursor.gap].ts <= now:
         gap = gaps[cursor.gap]
@@ -47,7 +47,7 @@ def pass_gaps(term: Term, gaps: RecordArray, end: int, now: int) -> None:
 
 @kernel
 def finish_rows(term: Term, final_rows: RecordArray, kept_rows: RecordArray, until: int, final: bool) -> None:
-    """Splits a lane's rows into final ones and ones that a later report may still match; `final`: all become final.
+    """Split a lane's rows into final ones and ones that a later report may still match; `final`: all become final.
 
     Of computed HWs only the last in each `hw_resolution` stays.
     """

@@ -12,7 +12,7 @@ from schemas.partition_health import STALLED_MS
 
 @hot
 def put_held_back(term: Term, ts: int, state: int) -> None:
-    """Writes that the HW is held back from now on (HELD_BACK), or that it is so no longer (MOVES_ON)."""
+    """Write that the HW is held back from now on (HELD_BACK), or that it is so no longer (MOVES_ON)."""
     row = term.sync_rows[unsigned(term.cursor.sync)]
     row.lane, row.ts, row.replica, row.state, row.previous = term.number, ts, -1, state, IN_SYNC
     term.lane.held_back = 1 if state == HELD_BACK else 0
@@ -22,7 +22,7 @@ def put_held_back(term: Term, ts: int, state: int) -> None:
 
 @hot
 def follow_wait(term: Term, now: int) -> None:
-    """Begins anew to wait, whenever `stalled_since` or `frozen` changed: under min ISR nobody holds a HW back."""
+    """Begin anew to wait, whenever `stalled_since` or `frozen` changed: under min ISR nobody holds a HW back."""
     lane = term.lane
     if seldom(lane.held_back == 1):
         put_held_back(term, now, MOVES_ON)

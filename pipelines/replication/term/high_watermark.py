@@ -23,7 +23,7 @@ from pipelines.replication.term.replica_slots import in_set
 
 @hot
 def put_hw(term: Term, ts: int, kind: int, reported: int, holding: int, agreement: int) -> Record:
-    """Writes a row of silver/partition_hw as the lane stands; returns it. One that comes late, by a clock that was
+    """Write a row of silver/partition_hw as the lane stands; returns it. One that comes late, by a clock that was
     behind, belongs to the term in which it comes and has no time before that."""
     lane, row = term.lane, hw_row(term, term.cursor.hw)
     row.lane = term.number

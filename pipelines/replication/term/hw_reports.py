@@ -164,7 +164,7 @@ def _just_frozen(term: Term, now: int) -> bool:
 
 @hot
 def _count_low(term: Term, event: Event, series: int, hw: int, before: int) -> None:
-    """Counts successive reports below an earlier one of the same run; one that fills a gap of the chain was only
+    """Count successive reports below an earlier one of the same run; one that fills a gap of the chain was only
     printed late.
 
     Behind a seam, or where times fall, the lower one may be the older: its line is told again, or late.

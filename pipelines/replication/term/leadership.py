@@ -28,7 +28,7 @@ from pipelines.replication.term.replica_sync import reset_replicas
 
 @kernel
 def end_term(term: Term, now: int) -> None:
-    """Keeps what later verdicts ask of a term that is over."""
+    """Keep what later verdicts ask of a term that is over."""
     lane = term.lane
     if lane.state == IDLE:
         return

@@ -54,7 +54,7 @@ from pipelines.replication.term.slot_reuse import free_slots, listed_in, named_b
 
 @kernel
 def run_terms(run: Run) -> None:
-    """Reads the rows of the jobs from `cursor.job` on.
+    """Read the rows of the jobs from `cursor.job` on.
 
     Returns early, with that at the job that did not fit and `cursor.full` saying why, when an output is full or when a
     lane's replica slots are: then ahead of the row that names one more replica, `cursor.row`, with which to go on. Of a
@@ -104,7 +104,7 @@ def _full_output(run: Run, job: Record, cursor: Record) -> int:
 
 @hot
 def _take_up(run: Run, job: Record, term: Term) -> None:
-    """Begins a job where the run before ended; nothing but its rules where it goes on ahead of a row."""
+    """Begin a job where the run before ended; nothing but its rules where it goes on ahead of a row."""
     lane, cursor = term.lane, term.cursor
     update_settings(term.settings, run.cluster_rules, lane)
     give_slot(term, lane.broker)

@@ -40,7 +40,7 @@ def _follows_open(term: Term, before: int, now: int) -> bool:
 
 @kernel
 def put_reports(term: Term, what: int, end: int) -> Record:
-    """Writes a row of TERMS with what this term's leader has reported; returns it."""
+    """Write a row of TERMS with what this term's leader has reported; returns it."""
     lane, row = term.lane, begin_term_row(term, what, end)
     row.cut_off = lane.cut_off
     row.cut_off_ts = lane.cut_off_ts
@@ -53,7 +53,7 @@ def put_reports(term: Term, what: int, end: int) -> Record:
 
 @kernel
 def _keep_reports(term: Term) -> None:
-    """Keeps what was reported before the present row, which reports more."""
+    """Keep what was reported before the present row, which reports more."""
     if term.cursor.ended > 0:
         last = term.ended_rows[unsigned(term.cursor.ended - 1)]
         of_term = last.lane == term.number and last.start == term.lane.term_start

@@ -47,7 +47,7 @@ def note_first_fetches(term: Term, slots: int) -> None:
 
 @kernel
 def put_sync(term: Term, slot: int, ts: int, state: int) -> Record:
-    """Writes a row of silver/replica_sync: the replica has this state from now on. Returns the row."""
+    """Write a row of silver/replica_sync: the replica has this state from now on. Returns the row."""
     lane, replica = term.lane, replica_in(term, slot)
     reason = RECOVERED
     if state != IN_SYNC:

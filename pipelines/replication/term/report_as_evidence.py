@@ -108,7 +108,7 @@ def accept_superseded_reports(term: Term, false: int, now: int) -> None:
 
 @kernel
 def remember_report(lane: Record, hw: int, ts: int) -> None:
-    """Remembers what a level-2 report is about to change, until a LEO shows it false."""
+    """Remember what a level-2 report is about to change, until a LEO shows it false."""
     lane.evidence_hw = hw
     lane.evidence_ts = ts
     lane.hw_before = lane.hw

@@ -49,7 +49,7 @@ def slots_in_use(term: Term, named: int) -> int:
 
 @kernel
 def free_slots(term: Term, listed: int, named: int, now: int) -> None:
-    """Frees a slot at least, where none is free: those of replicas that are not assigned; else that of the one outside
+    """Free a slot at least, where none is free: those of replicas that are not assigned; else that of the one outside
     the ISR that has been silent for longest; else those of all that the row at `cursor.row` does not name. `listed` are
     the replicas in its lists, `named` also those that the controller assigned.
 
