@@ -25,7 +25,7 @@ _LEAST = {"lag_max_ms": 1, "min_isr": 1, "race_window_ms": 0, "reorder_grace_ms"
 
 @dataclass(frozen=True)
 class Rules:
-    """What to assume where the telemetry says nothing, and which version of Kafka's rules where no broker reports one.
+    """The settings to assume if telemetry tells none, and the version of Kafka's rules if no broker reports one.
 
     `min_isr` None: not known of a topic whose own setting nobody tells; HWs are computed as if it were 1.
     `lag_max_ms` and `min_isr` yield to `config` and `leader` events; `lag_max_messages` and the three rules after it

@@ -23,7 +23,7 @@ NO_LEADER = GaugeState(None, 0, 0, 0, 0, 0, 0)
 
 @dataclass
 class HistoryChanges:
-    """What histories publish in one micro-batch, and how their partitions move in the gauges of brokers."""
+    """The rows that histories publish in one micro-batch, and their partitions' moves in the gauges of brokers."""
 
     isr_changes: list[dict[str, Any]] = field(default_factory=list)
     regressions: list[dict[str, Any]] = field(default_factory=list)
@@ -73,7 +73,7 @@ def _decide_first_terms(state: State, upto: I64) -> None:
 
 
 class _Gauges:
-    """Who leads a partition, and in which gauges of that broker it counts, as its history goes on."""
+    """The present leader of a partition, and the gauges of that broker in which it counts."""
 
     def __init__(self, lookup: StateTermLookup, history: PartitionHistory, moves: list[GaugeMove]) -> None:
         self._lookup, self._history, self._moves = lookup, history, moves

@@ -1,4 +1,4 @@
-"""How far the clock of each broker is ahead of the controller's, by the partition epochs that both report.
+"""The lead of each broker's clock over the controller's, from the partition epochs that both report.
 
 A broker reports a partition epoch after the controller has recorded it, delayed by some milliseconds of network and
 processing. A difference of times within the race window is that delay; a larger one, up to the grace, is one of clocks.
@@ -217,7 +217,7 @@ def _arrays(layout: RecordLayout, rows: Records) -> Arrays:
 
 
 def _earliest(rows: Records, ts: int) -> Records:
-    """Of rows that differ only in column `ts` the earliest."""
+    """The earliest of rows that differ only in column `ts`."""
     rest = [k for k in range(rows.shape[1]) if k != ts]
     rows = rows[np.lexsort((rows[:, ts], *(rows[:, k] for k in reversed(rest))))]
     first = np.ones(len(rows), dtype=np.bool_)

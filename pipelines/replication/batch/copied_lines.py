@@ -133,7 +133,7 @@ def _lines(state: State, batch: Batch, rows: I64) -> Records:
 
 
 def _in_common(batch: Batch, rows: I64) -> list[npt.NDArray[Any]]:
-    """What copies of a line have in common beside the partition: broker, time, type, epochs, offsets, ISR.
+    """The columns that copies of a line share, beside the partition: broker, time, type, epochs, offsets, ISR.
 
     The line of a truncation names no epoch; its row has the one that the file had before it.
     """
@@ -184,9 +184,9 @@ def _in_several_sources(key: I64, source: I64) -> bool:
 
 
 def _copies(state: State, keys: I64, sources: I64, priority: I64) -> npt.NDArray[np.bool_]:
-    """Which of the lines are copies: each line is the k-th of its key in its source, and one of all k-th ones counts.
+    """A mask of copies: each line is the k-th of its key in its source, and one of all k-th lines counts.
 
-    That is the one with the smallest (priority, name of the source).
+    The one with the smallest (priority, name of the source) counts.
     """
     names = state.source_names.all
     rank = np.empty(len(names), dtype=np.int64)
@@ -203,7 +203,7 @@ def _copies(state: State, keys: I64, sources: I64, priority: I64) -> npt.NDArray
 
 
 def _place_in_run(key: I64, source: I64) -> I64:
-    """How many rows of the same key and source stand before each; equal ones stand side by side."""
+    """The number of rows of the same key and source before each row; equal ones are adjacent."""
     if not len(key):
         return np.empty(0, dtype=np.int64)
     begins = np.append(True, (np.diff(key) != 0) | (np.diff(source) != 0))

@@ -1,4 +1,4 @@
-"""What later verdicts ask of leaders' terms that are over."""
+"""Ended terms of leaders, as later verdicts need them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _keep_earlier(
 
 
 class EarlierTerms:
-    """How terms were at any time that a history may ask for."""
+    """The terms as of any time that a history may ask for."""
 
     def __init__(self, state: State) -> None:
         self._rows = state.earlier_terms

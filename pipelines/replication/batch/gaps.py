@@ -27,7 +27,7 @@ from schemas.replication_events import WATCHER
 
 @dataclass
 class GapRows:
-    """What one micro-batch adds to silver/telemetry_gaps, with the broker of each row as `broker`."""
+    """The rows that one micro-batch adds to silver/telemetry_gaps, each with its broker as `broker`."""
 
     of_sources: list[dict[str, Any]] = field(default_factory=list)
     """Rows about whole sources, which all buckets find and the owner bucket emits."""
@@ -156,7 +156,7 @@ def _behind_decisions(state: State, batch: Batch, late_until: I64) -> I64:
 
 
 def _first_arrivals(batch: Batch, rows: I64) -> npt.NDArray[np.bool_]:
-    """Which of these rows repeat neither one another nor a row that waits."""
+    """A mask of the rows that repeat neither one another nor a waiting row."""
     earlier = np.arange(batch.waited)
     arrived = set(zip(batch.series[earlier].tolist(), batch.int64("seq", earlier).tolist(), strict=True))
     first = np.zeros(len(rows), dtype=np.bool_)

@@ -47,7 +47,7 @@ class HwTimeline:
         return None if most <= NONE_YET else most
 
     def _before_batch(self, name: str, lane: int, start_ts: int) -> int:
-        """What a lane had before this micro-batch, NULL where it was in another term, or recent rows have it."""
+        """A lane's value before this micro-batch, NULL if it was in another term, or if recent rows have it."""
         same_term = lane < len(self._before[name]) and self._before["term_start"][lane] == start_ts
         return int(self._before[name][lane]) if same_term and lane not in self._places[0] else NULL
 
@@ -77,7 +77,7 @@ class HwTimeline:
 
 
 def _by_lane(lanes: I64) -> dict[int, tuple[int, int]]:
-    """Where the rows of each lane begin and end; they stand side by side."""
+    """The beginning and end of each lane's rows, which are adjacent."""
     if not len(lanes):
         return {}
     starts = np.concatenate([[0], np.flatnonzero(np.diff(lanes)) + 1])

@@ -1,4 +1,4 @@
-"""What each lane has to read in a micro-batch, and up to where; the rows that wait, and how far histories may go."""
+"""The rows that each lane reads in a micro-batch, those that wait, and the time up to which histories may go."""
 
 from __future__ import annotations
 

@@ -149,7 +149,7 @@ def _known_topics(state: State, names: list[str]) -> I32:
 
 
 class _SeriesColumns(NamedTuple):
-    """What names the series of each row; topics are codes of a dictionary, sources numbers of the micro-batch."""
+    """The columns that name each row's series; topics are codes of a dictionary, sources numbers of the micro-batch."""
 
     partition: I32
     topic: I32
@@ -194,7 +194,7 @@ def _write_series(
 
 
 class _MinuteColumns(NamedTuple):
-    """What names the minute and broker of each row."""
+    """The columns that name each row's minute and broker."""
 
     ts: I64
     source: I32

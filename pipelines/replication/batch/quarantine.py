@@ -1,4 +1,4 @@
-"""What goes to quarantine: rows that break a row rule, and of two different rows with one sequence number one."""
+"""Quarantine: rows that break a row rule, and one of two different rows with one sequence number."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ NO_CONFLICTS = Conflicts(NO_ROWS, [])
 
 
 def resolve_conflicts(batch: Batch) -> Conflicts:
-    """Of two different rows with one number the smaller in (ts, canonical bytes) counts; equal rows are repeats.
+    """Choose between different rows with one number: the smaller in (ts, canonical bytes) counts.
 
-    One that was rejected does not count, and is in quarantine for that.
+    Equal rows are repeats. A rejected row does not count; it is in quarantine for its own reason.
     """
     pairs = batch.accepted.conflicts[_different(batch.events, batch.accepted.conflicts)]
     if not len(pairs):
@@ -80,7 +80,7 @@ def conflict(number: int) -> str:
 
 
 def _different(events: pa.Table, pairs: I64) -> npt.NDArray[np.bool_]:
-    """Which pairs of rows are not the same."""
+    """A mask of the pairs with different rows."""
     differ = np.zeros(len(pairs), dtype=np.bool_)
     if not len(pairs):
         return differ
@@ -96,7 +96,7 @@ def _different(events: pa.Table, pairs: I64) -> npt.NDArray[np.bool_]:
 
 
 def canonical(events: pa.Table, row: int) -> bytes:
-    """What decides between two rows with one number and time."""
+    """The bytes that decide between two rows with one number and time."""
     values = events.drop_columns(["ts"]).slice(row, 1).to_pylist()[0]
     return repr(sorted(values.items(), key=lambda item: item[0])).encode()
 

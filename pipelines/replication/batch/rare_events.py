@@ -200,7 +200,7 @@ def _keep_starts(state: State, batch: Batch, rare: I64) -> None:
 
 
 def _only_events(state: State, batch: Batch, rare: I64, found: I64) -> npt.NDArray[np.bool_]:
-    """Which of these rare rows are a leader's start, and the first and only event or finding of their partition."""
+    """A mask of rare rows that are a leader's start, and the first and only event or finding of their partition."""
     c, partition = batch.columns, _partitions(state, batch, batch.rare[rare])
     count = np.bincount(np.concatenate([partition, _partitions(state, batch, found)]))[partition]
     starts = (c.kind[rare] == CODE["leader"]) & (c.leader_epoch[rare] >= 0) & (c.broker[rare] >= 0)

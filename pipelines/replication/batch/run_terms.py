@@ -42,7 +42,7 @@ from schemas.minute_stats import BOUNDS_MS, BOUNDS_RECORDS
 
 @dataclass(frozen=True)
 class TermResults:
-    """What one run of the lanes gives."""
+    """The results of one run of the lanes."""
 
     marks: tuple[I64, Marks]
     """Rows with a mark other than CONSUMED, and their marks."""
@@ -234,7 +234,7 @@ def _run_all(
 
 
 def _timeline(state: State) -> Timeline:
-    """What is known of brokers and configs, as records."""
+    """The history of brokers and configs, as records."""
     if state.timeline.arrays_are_old:
         state.timeline.build_arrays()
     known = state.timeline.arrays

@@ -123,7 +123,7 @@ def _number(values: Any, null: int) -> Any:
 
 
 def _counts(column: pa.ChunkedArray, offsets: Any) -> Any:
-    """How many values each list has, -1 for null."""
+    """The number of values in each list, -1 for null."""
     return np.where(pc.is_valid(column).to_numpy(), np.diff(offsets), -1)
 
 

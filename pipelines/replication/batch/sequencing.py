@@ -1,4 +1,4 @@
-"""Which rows of a micro-batch may be read and count: numbers without gaps, repeats dropped, conflicts found."""
+"""The rows of a micro-batch that may be read and count: numbers without gaps, repeats dropped, conflicts found."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Accepted(NamedTuple):
     gaps: I64
 
     def counts(self, rows: I64) -> npt.NDArray[np.bool_]:
-        """Which of these rows of the micro-batch are neither repeats nor copies."""
+        """A mask of these rows of the micro-batch that are neither repeats nor copies."""
         counts: npt.NDArray[np.bool_] = (self.dropped[rows] | self.copied[rows]) == 0
         return counts
 
@@ -91,7 +91,7 @@ class Accepted(NamedTuple):
         return self.bounds[:-1]
 
     def lane_start(self, state: Records) -> I64:
-        """Where the rows begin that the lane of each series reads: behind all that are readable if it has none."""
+        """The first row that the lane of each series reads: behind all readable rows if it reads none."""
         return _lane_start(self.rows, self.series, self.bounds, self.end, state)
 
     @property

@@ -1,4 +1,4 @@
-"""What a partition's history asks of the rest of the state, as of the history's own time."""
+"""A partition history's view of the rest of the state, as of the history's own time."""
 
 from __future__ import annotations
 

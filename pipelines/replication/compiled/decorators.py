@@ -52,7 +52,7 @@ def _imports(module: str) -> tuple[str, ...]:
 
 @cache
 def digest(*modules: str) -> str:
-    """Of these modules and of those that compiled functions take constants and functions from, by their content."""
+    """A digest of these modules and of those from which compiled functions take constants and functions."""
     reached, left = set[str](), [*modules]
     while left:
         module = left.pop()

@@ -18,7 +18,7 @@ _NUMBER = (1 << 32) - 1
 
 @hot
 def _slot(table: I64, key: int | np.int64, second: int | np.int64, bits: int) -> np.uint64:
-    """Where a key stands, or is to stand; behind it its second part << 32 | its number."""
+    """The slot of a key, or the one for it; the next slot has its second part << 32 | its number."""
     mask = np.uint64((2 << bits) - 1)
     at = ((np.uint64(key) * _MIX + np.uint64(second) * _MIX_SECOND) >> np.uint64(64 - bits)) << _ONE
     while table[at] != _EMPTY and (table[at] != key or table[at + _ONE] >> 32 != second):
@@ -114,7 +114,7 @@ class Keys:
 
     @property
     def table(self) -> tuple[I64, int, I64, int]:
-        """What `enter` takes ahead of a key; `count` is to be set to what it returns."""
+        """The arguments of `enter` before a key; set `count` to its result."""
         return self._table, self._bits, self._keys, self.count
 
     @property

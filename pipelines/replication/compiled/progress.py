@@ -8,7 +8,7 @@ class NoProgress(RuntimeError):
 
     @classmethod
     def at(cls, place: tuple[str, str, int], term: str, event: str) -> NoProgress:
-        """Of one partition, as (cluster, topic, partition)."""
+        """The error for one partition, given as (cluster, topic, partition)."""
         cluster, topic, partition = place
         return cls(
             f"no progress at {topic}-{partition} of cluster {cluster}, {term}, {event}: this is a bug of hwmark; "

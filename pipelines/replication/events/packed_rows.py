@@ -114,11 +114,11 @@ class SliceColumns(NamedTuple):
 
 
 class PackingPlan:
-    """Where the next packed row of each series goes.
+    """The place of the next packed row of each series.
 
-    Sources that are read in turns, or written by several writers, deliver sequence numbers that fall although none is
-    missing. Such a number gives the place of its row by itself, without a sort. Should a number come twice, `spoiled`
-    is set, and all rows are to be packed again with `in_arrival_order`, and sorted.
+    Sources that are read in turns, or written by several writers, deliver falling sequence numbers although none is
+    missing. Such a number gives the place of its row without a sort. If a number comes twice, `spoiled` is set, and all
+    rows must be packed again with `in_arrival_order`, and sorted.
     """
 
     def __init__(self, tallies: Arrays, in_arrival_order: bool = False) -> None:
@@ -136,7 +136,7 @@ class PackingPlan:
 
     @property
     def unsorted(self) -> I64:
-        """Which of `series` stand in the order of arrival, which is not that of their numbers."""
+        """A mask of `series` with rows in the order of arrival that is not the order of their numbers."""
         return np.flatnonzero(~self.in_order[self.series])
 
 

@@ -1,8 +1,8 @@
-"""What one event must satisfy by itself: a pure function per rule, from a slice of events to the rows that break it.
+"""Rules for single events: a pure function each, from a slice of events to the rows that break the rule.
 
-A rule first looks at what the slice holds at all (event types, nulls, values beyond limits; see CheckedSlice). Mostly
-that shows that no row can break it, at a fraction of the cost of looking at each row, and the rule returns None.
-`split` applies all of them.
+A rule first looks at a summary of the slice (event types, nulls, values beyond limits; see CheckedSlice). In most cases
+that shows that no row can break it, at a fraction of the cost of checking each row, and the rule returns None. `split`
+applies all rules.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class RowSlice:
 
     @property
     def rows(self) -> slice:
-        """Where the rows stand in the micro-batch."""
+        """The place of the rows in the micro-batch."""
         return slice(self.first, self.first + len(self))
 
     def array(self, name: str) -> pa.Array:
@@ -68,7 +68,7 @@ class RowSlice:
         return self._numbers[name]
 
     def valid(self, name: str) -> Bits:
-        """Which rows of a column are not null."""
+        """A mask of the rows that are not null in a column."""
         if name not in self._valid:
             self._valid[name] = valid(self.columns[name])
         return self._valid[name]
@@ -95,7 +95,7 @@ def row_slices(events: pa.Table) -> list[RowSlice]:
 
 
 def valid(array: pa.Array) -> Bits:
-    """Which values are not null."""
+    """A mask of the values that are not null."""
     size = (len(array) + 7) // 8
     if array.null_count in (0, len(array)):
         all_alike: Bits = _constant(np.uint8, 0 if array.null_count else 255)[:size]
@@ -200,7 +200,7 @@ class CheckedSlice:
         return self._names.index(event_type) if event_type in self._names else -1
 
     def offsets(self, column: str) -> I32:
-        """Where each list of a column begins among the values, and where the last one ends."""
+        """The beginning of each list of a column among the values, and the end of the last one."""
         offsets: I32 = self[column].offsets.to_numpy()
         return offsets
 

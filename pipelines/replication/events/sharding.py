@@ -1,4 +1,4 @@
-"""Which bucket an event belongs to, by a fixed hash that is the same on every machine and in every run."""
+"""The bucket of an event, by a fixed hash that is the same on every machine and in every run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which LEOs of samples still hold: those of brokers that have answered lately."""
+"""The sampled LEOs that still hold: those of brokers that have answered lately."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schemas.replication_events import WATCHER
 
 
 def states_of_brokers(state: State) -> dict[int, dict[int, BrokerNow]]:
-    """By cluster number the state of each broker of which anything is known, as of the cluster's present."""
+    """The state of each known broker, by cluster number, as of the cluster's present."""
     quiet, found = state.watched.silent(state.sources.grace_us), {}
     for number, (name,) in enumerate(state.clusters.all):
         rounds = {b: known[-1][0] for b, known in state.watched.rounds.get(str(name), {}).items() if known}
@@ -30,7 +30,7 @@ def states_of_brokers(state: State) -> dict[int, dict[int, BrokerNow]]:
 
 
 def answered_leos(state: State) -> Records:
-    """Rows of REPLICAS, without the sampled LEOs of brokers that have stopped to answer."""
+    """Rows of REPLICAS, without the sampled LEOs of brokers that no longer answer."""
     silent = _silent(state)
     if not silent.any():
         return state.replicas.data
@@ -40,8 +40,10 @@ def answered_leos(state: State) -> Records:
 
 
 def last_rounds(state: State, lanes: I64) -> I64:
-    """Of each of these lanes (-1: none) up to when every broker of its cluster that still answers has answered a round
-    in full; NEVER of those that samples do not fill."""
+    """The time up to which each lane's brokers have answered rounds in full, of those in its cluster that still answer.
+
+    It is NEVER for lanes that samples do not fill; lane -1 is none.
+    """
     known = np.full(len(lanes), NEVER)
     if not state.lanes.count or not (sampled := state.sampled_lanes()).any():
         return known
@@ -59,9 +61,9 @@ def last_rounds(state: State, lanes: I64) -> I64:
 
 
 def sampled_until(state: State, lanes: I64) -> I64:
-    """Return up to when each of these lanes (-1: none) is known: the last round of its leader of which all was read.
+    """The time up to which each lane (-1: none) is known: the last round of its leader that was read completely.
 
-    NEVER for lanes that samples do not fill. Samples that still wait for others may say otherwise from then on.
+    It is NEVER for lanes that samples do not fill. Samples that still wait for others may change what comes after it.
     """
     until = np.full(len(lanes), NEVER)
     if not state.has_watcher or not state.lanes.count:
@@ -80,7 +82,7 @@ def sampled_until(state: State, lanes: I64) -> I64:
 
 
 def _first_waiting(state: State) -> dict[str, int]:
-    """By cluster the time of the first row of a watcher that is not read yet."""
+    """The time of a watcher's first unread row, by cluster."""
     rows = state.waiting.select(["cluster", "source_id", "ts"])
     rows = rows.filter(pc.starts_with(rows["source_id"].cast(pa.string()), WATCHER))
     first = rows.group_by("cluster").aggregate([("ts", "min")])
@@ -88,15 +90,14 @@ def _first_waiting(state: State) -> dict[str, int]:
 
 
 def unanswered(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
-    """Of which of these lanes (-1: none) samples do not show the LEO of the leader and of every replica in the ISR."""
+    """A mask of sampled lanes (-1: none) without the LEO of the leader or of a replica in the ISR."""
     if not state.lanes.count or not (sampled := state.sampled_lanes()).any():
         return np.zeros(len(lanes), np.bool_)
     return _without_leos(state, lanes, sampled)
 
 
 def untold(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
-    """The same of those that logs of level 2 or 3 fill, which do not tell all of them either where they begin inside a
-    term, and after a gap."""
+    """The same mask of lanes from logs of level 2 or 3: they lack LEOs at first inside a term, and after a gap."""
     if not state.lanes.count:
         return np.zeros(len(lanes), np.bool_)
     of_logs = ~state.sampled_lanes() & (state.lanes["level"] >= LEAN)
@@ -108,7 +109,7 @@ def untold(state: State, lanes: I64) -> npt.NDArray[np.bool_]:
 
 
 def _without_leos(state: State, lanes: I64, which: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Of which of these lanes, as far as they are `which`, an LEO is not known."""
+    """A mask of the lanes in `which` with an unknown LEO."""
     unknown = np.zeros(len(lanes), np.bool_)
     at = np.flatnonzero((lanes >= 0) & which[np.maximum(lanes, 0)])
     lane, width = lanes[at], state.replicas.width
@@ -119,7 +120,7 @@ def _without_leos(state: State, lanes: I64, which: npt.NDArray[np.bool_]) -> npt
 
 
 def _silent(state: State) -> Any:
-    """By slot of all lanes whether samples fill it and its broker has stopped to answer."""
+    """Whether samples fill a slot and its broker no longer answers, by slot of all lanes."""
     count, width = state.lanes.count, state.replicas.width
     keys = [
         (cluster << 32) | broker

@@ -1,4 +1,4 @@
-"""What each broker leads, follows and holds back: rows of `gold/partition_health` counted by broker."""
+"""The partitions that each broker leads, follows and holds back, counted from rows of `gold/partition_health`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def count_partitions(partitions: pa.Table) -> dict[Broker, Row]:
-    """What brokers lead, follow and hold back by rows of `gold/partition_health`; counts that are 0 are left out."""
+    """The counts of led, followed and held back partitions by broker, without counts of 0."""
     found: dict[Broker, Row] = {}
     partitions = _with_members(partitions)
     stands = pc.greater(partitions["stalled_ms"], STALLED_MS)
@@ -51,7 +51,7 @@ def _with_members(partitions: pa.Table) -> pa.Table:
 
 
 def _members(partitions: pa.Table, column: str) -> dict[Broker, int]:
-    """How many lists of `column` name each broker."""
+    """The number of lists in `column` that name each broker."""
     lists = partitions[column].combine_chunks()
     clusters = partitions["cluster"].combine_chunks().take(pc.list_parent_indices(lists))
     return _counted(clusters, pc.list_flatten(lists))

@@ -78,7 +78,7 @@ def _deleted(state: State, partitions: pa.Table) -> list[int]:
 
 
 def _places(partitions: pa.Table, column: str, wanted: Collection[str]) -> list[int]:
-    """The partitions whose cluster and value of this column are wanted, as `cluster/value`."""
+    """The partitions with a wanted `cluster/value` of this column."""
     if not wanted:
         return []
     each = (partitions[name].cast(pa.string()) for name in ("cluster", column))
@@ -88,7 +88,7 @@ def _places(partitions: pa.Table, column: str, wanted: Collection[str]) -> list[
 
 
 def _begun(history: PartitionHistory) -> int:
-    """When (microseconds) the first was told of the topic that a partition is of."""
+    """The time (microseconds) of the first report about a partition's topic."""
     topic = history.topics[-1]
     first = [topic.terms.folded_term] if topic.terms.folded_term else topic.terms.terms[:1]
     return max(topic.restored_at, topic.terms.created or (first[0].ts if first else history.now))
@@ -117,7 +117,7 @@ def _rows(
 
 
 def _counts(counted: Row, lag: Row | None) -> Row:
-    """The counts of a broker; what only LEOs show is null where none of its followers' is known."""
+    """The counts of a broker; those that need LEOs are null if none of its followers' is known."""
     followed, known = counted.get("followed", 0), lag["known"] if lag else 0
     row = dict.fromkeys(_COUNTS, 0) | counted | {"leo_unknown": max(followed - known, 0)}
     shown = {name: counted.get(name, 0) for name in ("out_of_sync", "holds_back", "holds_back_records")}
@@ -156,7 +156,7 @@ def restarts(changes: Sequence[BrokerState]) -> Row:
 
 
 def _levels(state: State, low_watermarks: I64) -> dict[Broker, int]:
-    """The lowest level of what each broker leads."""
+    """The lowest level among the partitions that each broker leads."""
     led = led_lanes(state, low_watermarks)
     lane = led[led >= 0]
     cluster, broker, level = (state.lanes[name][lane] for name in ("cluster", "broker", "level"))

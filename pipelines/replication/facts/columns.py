@@ -34,7 +34,7 @@ def ints(values: I32, nullable: bool = True) -> pa.Array:
 
 
 def times(values: I64, nullable: bool = True) -> pa.Array:
-    """Microseconds as UTC timestamps with NULL as null; not `nullable`: none is."""
+    """Microseconds as UTC timestamps, NULL as null; if not `nullable`, there is no NULL."""
     return _nullable(values, NULL, pa.timestamp("us", tz="UTC"), nullable)
 
 
@@ -88,7 +88,7 @@ def word_column(codes: I8 | I32 | I64, vocabulary: Sequence[str] | Vocabulary, s
 
 
 def _run_sizes(starts: I64, end: int, sizes: I64 | None) -> I64:
-    """How many rows each run of codes stands for; the last one goes to `end`."""
+    """The number of rows in each run of codes; the last run goes to `end`."""
     sums: I64 = np.append(starts[1:], end)[: len(starts)] - starts if sizes is None else np.add.reduceat(sizes, starts)
     return sums
 

@@ -1,4 +1,4 @@
-"""What one more failure does to a partition: the rule behind `one_failure_away` of `gold/partition_health`."""
+"""The effect of one more failure on a partition: the rule behind `one_failure_away` of `gold/partition_health`."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ RISKS = ("none", "under_min_isr", "offline", "loss")
 
 
 def risks(isr: I64, assigned: I64, min_isr: I64, offline: I64, told: I64) -> I64:
-    """What the failure of one more member of the ISR does, as numbers in RISKS, NOT_KNOWN where that is not known.
+    """The effect of the failure of one more member of the ISR, as numbers in RISKS, or NOT_KNOWN.
 
-    Takes how many replicas are in the ISR and assigned, and min.insync.replicas, NULL32 where not known. Of an ISR of
-    one the others are behind: without its only member the partition is offline, and electing one of them is unclean
-    and loses what only it had. Where no other replica is assigned there is none to elect. Kafka counts
-    min.insync.replicas as at most the assigned replicas, of which there may be more than those that are not `told`.
-    Where nobody leads, the failure has happened.
+    Args:
+        isr, assigned: numbers of replicas, NULL32 if not known.
+        min_isr: min.insync.replicas, NULL32 if not known; Kafka uses at most the number of assigned replicas.
+        told: whether all assigned replicas are known; otherwise there may be more.
+
+    If the ISR has one member, the others are behind: without it the partition is offline, and electing one of them is
+    unclean and loses records that only the member had. If no other replica is assigned, there is none to elect. If the
+    partition has no leader, the failure has already happened.
     """
     needed = np.minimum(min_isr, assigned)
     alone = isr == 1

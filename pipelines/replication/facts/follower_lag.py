@@ -1,4 +1,4 @@
-"""How far every follower is behind its leader: the worst, rows of `gold/replica_lag`, and the followers of a broker."""
+"""The lag of followers: the worst as rows of `gold/replica_lag`, and those of each broker."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def _write_replica_masks(
 
 
 def _sizes(isr: Any, assigned: Any, by_history: Mapping[int, Members]) -> tuple[Any, Any]:
-    """How many replicas are in sync and assigned, by lane or by history; NULL32 where that is not known."""
+    """The numbers of replicas in sync and assigned, by lane or by history; NULL32 if not known."""
     sizes = isr.astype(np.int64), np.where(assigned > 0, assigned.astype(np.int64), NULL32)
     for partition, members_of in by_history.items():
         for known, which in zip(sizes, members_of, strict=False):
@@ -214,7 +214,7 @@ def _sizes(isr: Any, assigned: Any, by_history: Mapping[int, Members]) -> tuple[
 
 
 def _under_replicated(by_lane: Any, told: Any, by_history: Mapping[int, Members]) -> pa.Array:
-    """Whether fewer replicas are in sync than assigned; null where that is not known, as where not all are `told`."""
+    """Whether fewer replicas are in sync than assigned; null if not known, for instance if not all are `told`."""
     values, known = by_lane.copy(), by_lane | told
     for partition, (isr, assigned, osr, _) in by_history.items():
         known[partition], values[partition] = isr is not None and assigned is not None, bool(osr)
@@ -222,7 +222,7 @@ def _under_replicated(by_lane: Any, told: Any, by_history: Mapping[int, Members]
 
 
 def _members_by_history(state: State, partitions: Any) -> dict[int, Members]:
-    """The members of partitions of which no lane knows the ISR, as their history has them; None where it has none."""
+    """The members, from their histories, of partitions whose ISR no lane knows; None if a history has none."""
     found: dict[int, Members] = {}
     for partition in partitions:
         registration = state.history(int(partition)).registration

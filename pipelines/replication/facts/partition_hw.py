@@ -77,7 +77,7 @@ class Block(NamedTuple):
 
 
 class BlockSource(NamedTuple):
-    """What the rows of a block refer to, with room for the replicas of one lane in order: their `slots` and `ids`."""
+    """The arrays to which a block's rows refer, with room for one lane's replicas in order: their `slots` and `ids`."""
 
     lanes: RecordArray
     replicas: LaneReplicas
@@ -151,7 +151,7 @@ def _begin_run(run: Record, first: int, row: Record, lane: Record) -> int:
 
 
 def counted_reports(kind: I64, reported: I64) -> I64:
-    """What rows of these kinds say was reported, see RECENT."""
+    """The reports that rows of these kinds count, see RECENT."""
     return np.where(kind == ADVANCE, reported, np.where(kind == TERM_START, NONE_YET, NULL))
 
 

@@ -1,4 +1,4 @@
-"""What the reconstruction returns: one Arrow table per silver table."""
+"""The result of the reconstruction: one Arrow table per silver table."""
 
 from __future__ import annotations
 

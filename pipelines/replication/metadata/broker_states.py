@@ -18,7 +18,8 @@ LISTED_US = 18_000_000
 """Twice `broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here.
 
 Once the session time has passed, controllers and metadata are given the same again: a broker that was killed on a busy
-host was listed for 15 s."""
+host was listed for 15 s.
+"""
 _CAUGHT_UP = re.compile(rf"{QUORUM}: (\d+) voters, (\d+) caught up")
 ENOUGH_MISSES = 2
 """Rounds on end without an answer that count; a refused connection counts at once."""
@@ -117,7 +118,7 @@ def _answered_last(known: Sequence[Answer], whole: int | None) -> bool:
 
 
 def _asked(known: list[Answer], whole: int | None) -> BrokerNow:
-    """What a watcher's rows say of a broker."""
+    """A broker's state from a watcher's rows."""
     if whole is not None and whole > known[-1][0]:
         if not known[-1][1].startswith(ANSWERS):  # a lake of before, or one whose rows are still to come
             return _ANSWERS._replace(since=whole)

@@ -340,7 +340,7 @@ class _Replay:
     replays_until: int | None = None
 
     def occurrence(self, ts: int, detail: str) -> int:
-        """Which state of this name in the incarnation the row reports: 1 for the first, 2 for the next one."""
+        """The number of the reported state among those of its name in the incarnation: 1 for the first."""
         if detail == STARTED:
             again = bool(self.last)
             self.counts, self.last, self.replays_until = Counter(), detail, ts + REPLAY_US if again else None

@@ -25,7 +25,7 @@ def by_controller(event: PartitionEvent) -> bool:
 
 
 def witness_of(event: PartitionEvent, leader_id: int | None) -> str:
-    """What kind of witness the row is of the change it reports; `leader_id` leads the partition then."""
+    """The kind of witness that the row is of its change, while `leader_id` leads the partition."""
     if by_controller(event):
         if event.broker_id < 0 and event.committed is not False:
             return METADATA_LOG

@@ -104,8 +104,10 @@ def take_retraction(commit: CommittedIsr) -> list[dict[str, Any]]:
 
 
 def unconfirmed_witness(commit: CommittedIsr) -> dict[str, str]:
-    """What the published text holds of the witness: only whether the change is confirmed. Which witness confirmed it is
-    no reason for a new revision."""
+    """The published text about an unconfirmed change; empty if confirmed, whichever witness confirmed it.
+
+    So another witness makes no new revision.
+    """
     return {"witness": CONTROLLER_ONLY} if commit.witness == CONTROLLER_ONLY else {}
 
 
@@ -147,7 +149,7 @@ def merge(commit: CommittedIsr, event: PartitionEvent, leader_id: int | None, le
 
 
 def _published_fields(commit: CommittedIsr) -> tuple[object, ...]:
-    """What the events of a commit add to its row."""
+    """The fields that the events of a commit add to its row."""
     return (
         commit.leader_id, commit.leader_epoch, commit.replicas, commit.leader_ts, commit.by_response,
         commit.controller_ts, commit.min_isr, commit.predicted, commit.witness == CONTROLLER_ONLY,

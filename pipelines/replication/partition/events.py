@@ -1,4 +1,4 @@
-"""What a partition's history is fed with: its rare events, and what the kernel knows of a term."""
+"""The input of a partition's history: its rare events, and the kernel's summaries of terms."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def values(column: pa.ChunkedArray) -> list[Any]:
 
 
 class TermSummary(PersistedFrozen, frozen=True):
-    """What the kernel knows of one term as of a time.
+    """The kernel's summary of one term as of a time.
 
     `hmax`: the largest HW reconstructed or reported in it. `leader_leo`: the leader's LEO as it ended. `fetchers`: the
     replicas that fetched from the leader in it. `has_gap`: telemetry of the leader is missing in it. `level`: the
@@ -169,7 +169,7 @@ class TermSummary(PersistedFrozen, frozen=True):
 
 
 class TermLookup(Protocol):
-    """What a history asks of other parts of the state. Every answer is a function of the rows up to `as_of` only."""
+    """The questions of a history to other parts of the state. Every answer depends only on the rows up to `as_of`."""
 
     race_window_us: int
     grace_us: int
@@ -179,7 +179,7 @@ class TermLookup(Protocol):
         ...
 
     def sampled(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> TermSummary | None:
-        """What was sampled in the leader epoch that `broker_id` led; None where nothing was."""
+        """The samples of the leader epoch that `broker_id` led; None if there are none."""
         ...
 
     def sampled_hw(self, broker_id: int, epoch: int, topic_id: str | None, as_of: int) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""What removed a replica from the ISR, or added it: the first cause of the contract's list that fits."""
+"""The cause of an ISR change: the first in the contract's list that fits."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class IsrHistory(Persisted):
         return commit is not None and commit.witness != CONTROLLER_ONLY and set(commit.isr) != set(event.isr or ())
 
     def _at_epoch(self, event: PartitionEvent) -> CommittedIsr | None:
-        """What is committed in the partition epoch of an event that names an ISR; each epoch is there once."""
+        """The commit in the partition epoch of an event that names an ISR; there is one for each epoch."""
         if event.partition_epoch is None or event.isr is None:
             return None
         for commit in reversed(self.commits):  # nearly always one of the last

@@ -135,7 +135,7 @@ def _verdict(terms: Terms, term: Term, previous: Term | None, mark: CommittedMar
 def _loss(
     terms: Terms, term: Term, previous: Term | None, mark: CommittedMark, least: LeastStart, missing: list[str]
 ) -> Verdict | None:
-    """What is lost lies above the log start; None where nothing does."""
+    """The loss above the log start; None if there is none."""
     start, lost_to = max(least.offset or 0, term.log_start), mark.offset or 0
     if start >= lost_to:
         return None
@@ -163,7 +163,7 @@ def differing_records(terms: Terms, term: Term) -> tuple[int | None, int] | None
 
 
 def _missing(term: Term, previous: Term | None) -> list[str]:
-    """What keeps a loss from being proven or bounded."""
+    """The missing telemetry that keeps a loss from being proven or bounded."""
     before = term.topic_id if previous is None else previous.topic_id
     # Kafka prints no ids before 3.3 with ZooKeeper: there a topic that is made anew begins at leader epoch 0
     goes_on = term.topic_id is None and previous is not None and previous.epoch < term.epoch
@@ -182,14 +182,14 @@ def _resumed_when_over(terms: list[Term]) -> list[str]:
 
 
 def _misread(previous: Term | None) -> list[str]:
-    """What the term before may have reported in lines that were not understood."""
+    """The doubt from lines of the term before that were not understood."""
     if previous is None or previous.summary is None or not previous.summary.misread:
         return []
     return [f"lines of broker {previous.broker_id} that were not understood"]
 
 
 def _behind_gap(mark: CommittedMark) -> list[str]:
-    """What is missing before the start that reported this HW: the HW may be one of another term."""
+    """The telemetry missing before the start that reported this HW, which may be of another term."""
     broker = mark.by.removeprefix("stored by ")
     telemetry = f"telemetry of {broker} without a gap"
     wanted = {True: f"a clean stop of {broker}", None: f"whether {broker} has started again", False: telemetry}
@@ -197,7 +197,7 @@ def _behind_gap(mark: CommittedMark) -> list[str]:
 
 
 def wrong_clocks(terms: Terms, brokers: set[int]) -> list[str]:
-    """Whose clock would have to be right for the events of these brokers to stand in their order."""
+    """The clocks that must be right for the order of these brokers' events."""
     return [
         f"a right clock of broker {broker} (off by {terms.wrong_clocks[broker] / 1e6:+.0f} s)"
         for broker in sorted(brokers & terms.wrong_clocks.keys())

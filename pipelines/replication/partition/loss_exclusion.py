@@ -83,7 +83,7 @@ def _may_have_led_before(terms: Terms, term: Term, isr: IsrHistory, as_of: int, 
 
 
 def _missing_of_answers(terms: Terms, term: Term, isr: IsrHistory, lookup: TermLookup) -> list[str]:
-    """What is missing where only a watcher saw the term begin: a broker that did not answer may have restarted."""
+    """The missing answers, if only a watcher saw the term begin: a broker that did not answer may have restarted."""
     if not term.sampled:
         return []
     since = max(isr.member_since(term.broker_id, term.epoch), terms.started_before(term))
@@ -102,7 +102,7 @@ def may_be_unclean(terms: Terms, term: Term, isr: IsrHistory) -> bool:
 
 
 def _missing_of_election(term: Term, isr: IsrHistory) -> list[str]:
-    """What is missing to know that a member of the last committed ISR was elected."""
+    """The missing evidence that a member of the last committed ISR was elected."""
     if term.unclean:
         return ["a clean election"]
     last = isr.before_epoch(term.epoch)
@@ -189,7 +189,7 @@ def _later_lives(broker: int, since: int, until: int, lookup: TermLookup) -> int
 
 
 def _missing_of_log(terms: Terms, term: Term, isr: IsrHistory, as_of: int, lookup: TermLookup) -> list[str]:
-    """What is missing to know that the log of the new leader is the one that it had in the ISR."""
+    """The missing evidence that the new leader's log is the one that it had in the ISR."""
     broker, resumed = term.broker_id, term.ordinal > 0
     since = _had_its_log_since(terms, term, isr)
     states, _ = _states_before(term, since, as_of, lookup)

@@ -1,4 +1,4 @@
-"""How each event changes the state of one partition of one topic id."""
+"""The changes of state of one partition of one topic id by each event."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from pipelines.replication.partition.truncations import HwMovedBack, Truncation,
 
 
 class TopicState(Persisted):
-    """What is known of one partition of one topic id, what is still to be decided, and rows not yet taken."""
+    """The state of one partition of one topic id, its open decisions, and rows not yet taken."""
 
     cluster: str
     topic: str

@@ -1,4 +1,4 @@
-"""What the rules for samples take: a partition, its rows, rounds, and room for the facts that follow."""
+"""The arguments of the rules for samples: a partition, its rows, rounds, and room for new facts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Rounds(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many there are of each kind in Found, arrays of one."""
+    """The number of facts of each kind in Found, as arrays of one."""
 
     hw: I64
     sync: I64
@@ -125,7 +125,7 @@ def get_present(store: Store, record: int) -> Present:
 
 @kernel
 def last_by(instants: Instants, cluster: int, broker: int, now: int) -> int:
-    """Where the last of a broker's times by `now` stands, -1 if there is none."""
+    """The index of a broker's last time by `now`, -1 if there is none."""
     key = (cluster << 32) | broker
     low, high = 0, len(instants.keys)
     while low < high:
@@ -174,6 +174,6 @@ def find_member(one: Present, broker: int) -> int:
 
 @hot
 def forget_member(member: Record) -> None:
-    """What was sampled of a replica holds no more."""
+    """Forget the samples of a replica."""
     member.answers = member.first = member.leo = member.since = member.fetched = -1
     member.out_of_sync = 0

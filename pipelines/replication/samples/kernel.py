@@ -50,7 +50,7 @@ def read_rows(
 
 @kernel
 def _forget_hws(store: Store, record: int) -> None:
-    """Of each term only the largest HW is kept once a partition has rows again."""
+    """Keep only the largest HW of each term, once a partition has rows again."""
     terms, store.records[record].hws = view(store.terms, record), 0
     for t in range(store.records[record].terms):
         terms[t].first_hw, terms[t].first_ts = terms[t].last_hw, terms[t].last_ts

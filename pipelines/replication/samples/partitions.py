@@ -22,8 +22,8 @@ TABLES = tuple(_LAYOUTS)
 
 
 class SampledEpoch(NamedTuple):
-    """What was sampled in one leader epoch: the largest HW by a time and when that was, the leader's last LEO, and the
-    replicas that had records of that epoch."""
+    """The samples of one leader epoch: the largest HW with its time, the leader's last LEO, and the replicas that had
+    records of that epoch."""
 
     hw: int | None
     leo: int | None
@@ -114,7 +114,7 @@ class SampledPartitions:
             child.grow(2 * max(most.get(name, rows), rows) + 2 * LEAST_ROOM + 2 * most.get(name, 0))
 
     def epoch(self, number: int, broker: int, epoch: int, topic_id: int | None, as_of: int) -> SampledEpoch | None:
-        """What was sampled in a leader epoch of a partition; `topic_id` None: of any topic."""
+        """The samples of a leader epoch of a partition; `topic_id` None: of any topic id."""
         record = self.find(np.array([number]))
         if record[0] < 0:
             return None
@@ -144,7 +144,7 @@ class SampledPartitions:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, pa.Table]) -> SampledPartitions:
-        """What `tables` returned. Raises ValueError naming a column that is not known here, or that is missing."""
+        """The inverse of `tables`. Raises ValueError with the name of an unknown or missing column."""
         made = cls()
         read = {name: Arrays.from_table(layout, tables[name], later=_LATER) for name, layout in _LAYOUTS.items()}
         made.add({name: arrays.data[: arrays.count] for name, arrays in read.items()})

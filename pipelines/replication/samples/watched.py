@@ -40,7 +40,7 @@ class Watched(Struct, omit_defaults=True, forbid_unknown_fields=True):
             insort(known, ts)
 
     def add_rounds(self, more: Watched) -> None:
-        """What other buckets have recorded of brokers, each time once."""
+        """Add the rounds of brokers that other buckets have recorded, each time once."""
         for cluster, brokers in more.rounds.items():
             for broker, rounds in brokers.items():
                 for ts, error in rounds:

@@ -75,7 +75,7 @@ class _Numbers:
             index.number(wanted)
 
     def _keys(self, old: State, new: State) -> list[tuple[Keys, I64]]:
-        """What is numbered in the new state from here on, in the order of its numbers."""
+        """The keys that the new state numbers from here on, in the order of their numbers."""
         partitions = old.partition_keys.keys[self.partitions >= 0]
         return [
             (new.partition_keys, self.topics[partitions >> 32] << 32 | partitions & LOW),
@@ -176,7 +176,7 @@ def _append(old: Arrays, new: Arrays, mine: Chosen, columns: Mapping[str, I64]) 
 
 
 def _add_by_partition(old: State, new: State, of: _Numbers) -> None:
-    """What is kept by partition, lane or series in dictionaries."""
+    """Add the dictionaries by partition, lane or series."""
     new.queued_events |= _renumbered(old.queued_events, of.partitions)
     new.due |= _renumbered(old.due, of.partitions)
     new.lost_numbers |= _renumbered(old.lost_numbers, of.series)
@@ -186,7 +186,7 @@ def _add_by_partition(old: State, new: State, of: _Numbers) -> None:
 
 
 def _add_sampled(old: State, new: State, of: _Numbers) -> None:
-    """What was sampled of partitions."""
+    """Add the samples of partitions."""
     tables, at = old.sampled.rows(np.flatnonzero(of.partitions[old.sampled.records["number"]] >= 0)), SAMPLED.at
     records, terms = tables["sampled"], tables["sampled_terms"]
     places = (
@@ -208,7 +208,7 @@ def _renumbered_pairs(found: Mapping[tuple[int, int], Any], numbers: I64) -> dic
 
 
 def _add_broker_wide(old: State, new: State, of: _Numbers) -> None:
-    """What every bucket reads: each fact is there once, from whichever state has it."""
+    """Add the facts that every bucket reads, each once, from any state that has it."""
     for (cluster, broker), times in old.gap_times.items():
         for ts in times:
             new.record_gap(int(of.clusters[cluster]), broker, ts)

@@ -275,7 +275,7 @@ class State:
         return sampled
 
     def pending_from(self) -> I64:
-        """Where the pending rows of each lane begin."""
+        """The index of each lane's first pending row."""
         return np.concatenate([[0], np.cumsum(self.lanes["pending"], dtype=np.int64)])
 
     def low_watermarks(self) -> I64:

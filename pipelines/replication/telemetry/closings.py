@@ -157,12 +157,12 @@ def _part_runs(runs: pa.Table, limit: Any) -> tuple[pa.Table, pa.Table]:
 
 
 def hold(behind: Held) -> Held:
-    """What stands behind a closing row that waits, to be kept."""
+    """The rows behind a waiting closing row, packed to be kept."""
     return Held(behind.events.select(ROWS.names).cast(ROWS), behind.runs)
 
 
 def joined(held: Held, events: pa.Table, runs: pa.Table) -> Held:
-    """What was held, and what came since."""
+    """The held rows with those that came since."""
     if not len(held.events) and not len(held.runs):
         return Held(events, runs)
     earlier = with_dictionaries(held.events)

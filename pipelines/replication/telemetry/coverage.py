@@ -87,7 +87,7 @@ def _numbers_of(known: dict[str, int], names: pa.Array) -> I32:
 
 
 class _SourceColumns(NamedTuple):
-    """Who wrote each row of a slice: codes of names, and the number that stands for each code."""
+    """The writers of the rows of a slice: codes of names, and the number of each code."""
 
     cluster: I32
     cluster_number: I32

@@ -22,8 +22,10 @@ RESTARTED_NUMBERS = "source_seq starts anew inside a source_epoch: its rows are 
 
 
 def _earlier_start(runs: list[Run], since: int) -> int:
-    """Where a run of the same source begins that lies far before `since`; else `since`. A source without a low
-    watermark has nothing else to measure a jump of its clock against."""
+    """The beginning of a run of the same source far before `since`, else `since`.
+
+    A source without a low watermark has nothing else to show a jump of its clock.
+    """
     return min((run[2] for run in runs if 0 <= run[2] < since - CLOCK_JUMP_US), default=since)
 
 
@@ -69,7 +71,7 @@ class Sources:
         return frozenset(source.cluster for source in self.known.values())
 
     def decided(self) -> Decided:
-        """What is decided before the micro-batch that comes."""
+        """The decisions before the next micro-batch."""
         return Decided(dict(self.settled), {key: source.low_watermark for key, source in self.known.items()})
 
     def advance(self, runs: pa.Table) -> list[Gap]:

@@ -1,7 +1,7 @@
-"""What the functions of the kernel take: a term with its records, an event, and all that one run reads and writes.
+"""The arguments of the kernel's functions: a term with its records, an event, and the input and output of one run.
 
-`@hot` functions may take any of them, they become part of their caller. Others take what they use: a call copies every
-array of a bundle.
+`@hot` functions may take any of them, since they are inlined. Others take only what they use: a call copies every array
+of a bundle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Stats(NamedTuple):
 
 
 class Assigned(NamedTuple):
-    """Who was assigned as of each `leader` row, where that is known: ids[starts[k]:starts[k + 1]] as of rows[k]."""
+    """The assigned replicas as of each `leader` row, if known: ids[starts[k]:starts[k + 1]] as of rows[k]."""
 
     rows: I64
     starts: I64

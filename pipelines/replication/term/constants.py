@@ -1,4 +1,4 @@
-"""What the kernel works with beside records: event types, marks, and the fields of a packed row."""
+"""The kernel's constants: event types, marks, and the fields of a packed row."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def stat_of(what: int) -> int:
 
 @hot
 def fetches_of(what: int) -> int:
-    """How many fetches a row stands for; any other event is one."""
+    """The number of fetches in a row; any other event counts as one."""
     return 1 + (what >> 44)
 
 
@@ -92,7 +92,7 @@ _FEW = 4
 
 @hot
 def first_not_below(ordered: I64, value: int) -> int:
-    """Where a value stands among ordered ones: the row itself, or the histogram bucket it falls into."""
+    """The index of a value among ordered ones: its row, or its histogram bucket."""
     for low in range(min(_FEW, len(ordered))):
         if value <= ordered[low]:
             return low

@@ -1,4 +1,4 @@
-"""What waits: the HW after lost telemetry, and rows that a later report may still match."""
+"""Waiting facts: the HW after lost telemetry, and rows that a later report may still match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each event type does to a term: one handler for each."""
+"""The handlers of events, one for each event type of a term."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _on_replica_leo(run: Run, term: Term, event: Event) -> None:
 
 @hot
 def _count_lag(stats: Stats, lane: Record, event: Event, leo: int) -> None:
-    """How many records a fetch was behind the leader's end."""
+    """Count the records by which a fetch was behind the leader's log end."""
     if lane.leader_leo != NULL:
         bucket = first_not_below(stats.bounds_records, max(lane.leader_leo - leo, 0))
         stats.lag[event.stat, bucket] += fetches_of(event.row.what)

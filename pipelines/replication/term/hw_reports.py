@@ -1,4 +1,4 @@
-"""What the broker says its HW became, compared with what was computed.
+"""The HWs that a broker reports, compared with the computed ones.
 
 A broker prints the HW before and after each rise, so the reports of a term form a chain, in whatever order its threads
 print them. A report of a value that was never computed is a race of threads where the chain links it on both sides, and
@@ -67,7 +67,7 @@ def _match(term: Term, at: int, hw: int, before: int, now: int) -> None:
 
 @kernel
 def _attempt_of(term: Term, timeline: Timeline, stats: Stats, event: Event, hw: int) -> int:
-    """Where the HW stands that an attempt gives which shows in nothing but this report, else -1."""
+    """The row of the HW from an attempt that only this report shows, else -1."""
     lane, now = term.lane, event.now
     unaware = term.settings.strict_min_isr == 1 and lane.frozen == 1 and _just_frozen(term, now)
     if unaware:

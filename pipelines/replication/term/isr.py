@@ -123,10 +123,10 @@ def _take_leaders_word(term: Term, isr: int, now: int) -> None:
 
 @kernel
 def on_removed(term: Term, timeline: Timeline, removed: int, since: int, now: int) -> None:
-    """Who left the ISR may be another incarnation than joined it, as its next fetch says.
+    """Note that a replica left the ISR: its next fetch says whether it is another incarnation than joined.
 
-    Whom the controller removed, at `since` by its own clock, may not join by anything that it reported until then;
-    unless for a failed log directory, of which Partition.isReplicaIsrEligible asks nothing.
+    A replica that the controller removed, at `since` by its own clock, may not join by anything that it reported until
+    then, unless it was removed for a failed log directory, which Partition.isReplicaIsrEligible does not check.
     """
     for slot in range(term.lane.slots):
         if in_set(removed, slot):
@@ -139,7 +139,7 @@ def on_removed(term: Term, timeline: Timeline, removed: int, since: int, now: in
 
 @kernel
 def assign(term: Term, assigned: int, isr: int, now: int) -> None:
-    """Who is assigned from now on: of a new replica nothing is known, and it is out of sync until it caught up."""
+    """Set the assignment: of a new replica nothing is known, and it is out of sync until it catches up."""
     lane, before, by_messages = term.lane, term.lane.assigned, term.settings.lag_max_messages >= 0
     for slot in range(lane.slots):
         replica = replica_in(term, slot)

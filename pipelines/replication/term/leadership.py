@@ -1,4 +1,4 @@
-"""How the terms of a broker begin and end (Partition.makeLeader)."""
+"""The beginning and end of a broker's terms (Partition.makeLeader)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def min_isr_known_up_to(lane: Record) -> int:
 
 @kernel
 def _begin(lane: Record, hw: int, leo: int) -> None:
-    """What every term begins with; its reports are a chain of their own."""
+    """Set the first values of a term, whose reports are a chain of their own."""
     lane.hw = lane.agreed = hw
     lane.start_offset = lane.leader_leo = lane.reported_leo = leo
     lane.proposed_ts = NULL

@@ -90,7 +90,7 @@ def run_terms(run: Run) -> None:
 
 @hot
 def _full_output(run: Run, job: Record, cursor: Record) -> int:
-    """Which output may have no room for all that a job can write, 0 where each has."""
+    """The output that may lack room for all that a job can write, 0 if none does."""
     rows = job.end - job.start
     hw_rows = 3 * rows + run.lanes[job.lane].pending + 4
     if cursor.final + hw_rows > len(run.final_rows):
@@ -134,7 +134,7 @@ def _take_back(run: Run, term: Term) -> None:
 
 @hot
 def _named_in(run: Run, term: Term) -> tuple[int, int]:
-    """Of the replicas that the row at `cursor.row` names those that have a slot: by its lists, and in all."""
+    """Masks of the replicas with a slot that the row at `cursor.row` names: in its lists, and in all."""
     row = run.rows[term.cursor.row]
     kind = kind_of(row.what)
     if kind == FETCH or kind == REPLICA_LEO:
@@ -219,7 +219,7 @@ def _has_to_wait(run: Run, job: Record, term: Term, row: Record, kind: int, cloc
 
 @hot
 def _pass_time(run: Run, job: Record, term: Term, event: Event) -> None:
-    """What is over by the time of a row: gaps, reports that wait, deadlines of replicas, settings."""
+    """Settle everything due by the time of a row: gaps, waiting reports, deadlines of replicas, settings."""
     lane, kind, clock = term.lane, event.kind, event.clock
     if seldom(event.row.what & AFTER_GAP != 0):
         pause_after_gap(lane, clock)

@@ -1,4 +1,4 @@
-"""What other sources report that holds at a time: configs of a topic, states of brokers."""
+"""Reports of other sources as of a time: configs of a topic, states of brokers."""
 
 from __future__ import annotations
 
@@ -71,14 +71,16 @@ def is_eligible(lane: Record, replica: Record, settings: Record, timeline: Timel
 
 @kernel
 def extra_wait(lane: Record, settings: Record) -> int:
-    """How much further than this lane all others must have reported: the controller's clock may be ahead of its own."""
+    """The time beyond this lane's up to which all others must have reported: the controller's clock may be ahead."""
     return settings.race_window - lane.clock_offset if lane.clock_offset < 0 else 0
 
 
 @kernel
 def bounded_by_restart(lane: Record, timeline: Timeline, received: int, offset: int) -> int:
-    """How far ahead a broker's clock is that reported at `received` what was recorded `offset` before: it had to start
-    first."""
+    """The lead of a broker's clock, at most what its last start allows.
+
+    It reported at `received` a record of `offset` before, for which it had to start first.
+    """
     own = state_of(lane, timeline, lane.broker, received)
     if own >= 0 and timeline.brokers[own].started > received - offset:
         return int(received - timeline.brokers[own].started)
@@ -102,7 +104,7 @@ def recorded_at(lane: Record, settings: Record, timeline: Timeline, now: int) ->
 
 @kernel
 def compare_clocks(lane: Record, settings: Record, timeline: Timeline, now: int) -> None:
-    """How far this broker's clock is ahead of the controller's: both reported the present partition epoch."""
+    """Update the lead of this broker's clock over the controller's: both reported the present partition epoch."""
     if now - lane.epoch_learned_at > 2 * settings.reorder_grace:
         lane.epoch_learned_at = NULL
     if lane.epoch_learned_at == NULL:
@@ -117,10 +119,10 @@ def compare_clocks(lane: Record, settings: Record, timeline: Timeline, now: int)
 
 @kernel
 def update_clock_offset(lane: Record, settings: Record, offset: int, proposed_later: bool) -> None:
-    """What one epoch that both reported says of the clocks. A way there of up to the race window is no difference.
+    """Update the offset of clocks from one epoch that both reported; a delay up to the race window is no difference.
 
-    A longer one than before may be that of a broker that stood still: it says nothing unless the broker had proposed
-    that very change, by its clock later than the controller recorded it.
+    A longer delay than before may come from a broker that stood still: it counts only if the broker had proposed that
+    change, at a later time by its clock than the controller recorded it.
     """
     more = offset - lane.clock_offset
     late = lane.clock_compared == 1 and more > settings.race_window and not proposed_later

@@ -137,8 +137,10 @@ def _narrow_gap(lane: Record, hw: int, before: int) -> int:
 
 @kernel
 def _taken_by_another(term: Term, hw: int, before: int, now: int) -> int:
-    """Where the computed HW stands that this report begins at and whose own report is missing, if the HW of this report
-    has been matched with one that begins elsewhere; else -1."""
+    """The row of the computed HW at which this report begins; -1 if there is none.
+
+    Its own report is missing, and the HW of this report was matched with one that begins elsewhere.
+    """
     awaited = last_open(term, ADVANCE, before, now) if before != NULL else -1
     if awaited < 0:
         return -1
@@ -183,7 +185,7 @@ def _links_so_far(term: Term, hw: int, before: int, now: int) -> int:
 
 @kernel
 def links_between(row: Record, hw: int, before: int) -> int:
-    """How one row beside a report is linked with it."""
+    """The link between a report and a row beside it."""
     links = 0
     if row.kind == ADVANCE and row.hw == hw:
         links |= COMPUTED

@@ -242,8 +242,10 @@ def unassign(term: Term, slot: int, now: int) -> None:
 
 @kernel
 def reset_replicas(term: Term, led_before: bool, assigned: int, now: int) -> None:
-    """What a new leader epoch does to the leader's record of its followers (Replica.resetReplicaState); `assigned` 0:
-    not known."""
+    """Reset the leader's record of its followers at a new leader epoch (Replica.resetReplicaState).
+
+    `assigned` 0: not known.
+    """
     for slot in range(term.lane.slots):
         if assigned != 0 and not in_set(term.lane.assigned, slot):
             unassign(term, slot, now)
@@ -254,7 +256,7 @@ def reset_replicas(term: Term, led_before: bool, assigned: int, now: int) -> Non
 
 @kernel
 def _reset_replica(term: Term, slot: int, led_before: bool, now: int) -> None:
-    """What the leader knew of a follower stays only where it led in the epoch before, too."""
+    """Reset the record of a follower, which stays only if the leader led in the epoch before, too."""
     lane, replica = term.lane, replica_in(term, slot)
     in_isr, has_fetches = in_set(lane.isr, slot), not lacks_fetches(lane)
     by_messages = term.settings.lag_max_messages >= 0

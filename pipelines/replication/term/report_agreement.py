@@ -1,4 +1,4 @@
-"""What becomes of open reports: they match after all, wait for a later row, or disagree."""
+"""Decisions on open reports: they match after all, wait for a later row, or disagree."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from pipelines.replication.term.replica_sync import unassign
 
 @kernel
 def listed_in(term: Term, columns: Columns, rare: int) -> int:
-    """Of the replicas in the lists of a rare row those that have a slot."""
+    """A mask of the replicas with a slot in the lists of a rare row."""
     return isr_of(term, columns, rare) | replicas_of(term, columns, rare)
 
 
