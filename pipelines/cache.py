@@ -1,4 +1,4 @@
-"""Where this user keeps on this host what was made or fetched once."""
+"""This user's cache on this host, for files that are made or fetched once."""
 
 from __future__ import annotations
 

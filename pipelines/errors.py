@@ -1,4 +1,4 @@
-"""What a person got wrong, said in one line that names the bad value and what to do."""
+"""Errors of usage, in one line with the bad value and the next step."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def compile_kernels() -> str:
 
 
 def archive_classes() -> str:
-    """What a JVM has loaded once it has run the job on a small lake, unless it is there."""
+    """Make the archive of the classes that the job loads on a small lake, unless it exists."""
     from pipelines.streaming import class_archive
     from pipelines.streaming.session import require_java, session
 

@@ -1,4 +1,4 @@
-"""How much a source reports, as numbers of the column `level`."""
+"""The telemetry levels of sources, as numbers of the column `level`."""
 
 STOCK = 0
 """Stock INFO logs, controllers and metadata: nothing shows who is caught up."""

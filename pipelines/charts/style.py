@@ -1,4 +1,4 @@
-"""How every chart looks: lines and words in the colour of the text around, so that they fit light, dark and paper."""
+"""The style of all charts: lines and words in the colour of the surrounding text, to fit light, dark and paper."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AXIS = {"labelColor": INK, "titleColor": INK, "tickColor": INK, "domainColor": 
 
 
 def time_format(span: timedelta) -> str:
-    """How times along an axis of such a length are written."""
+    """The format of times along an axis of this length."""
     return "%m-%d %H:%M" if span > timedelta(days=1) else "%H:%M:%S"
 
 

@@ -77,7 +77,7 @@ def arrange_words(words: list[str]) -> list[str]:
 
 
 class TableOrJson(StrEnum):
-    """How a command prints."""
+    """The output formats of a command."""
 
     table = "table"
     json = "json"

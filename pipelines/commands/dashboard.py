@@ -77,7 +77,7 @@ def app(settings: Settings) -> FastAPI:
 
 
 def _ask_cluster(settings: Settings, guard: str) -> AskCluster | None:
-    """Who asks the cluster whether a broker may be stopped; None: only the lake is asked."""
+    """The function that asks the cluster whether a broker may be stopped; None if only the lake is asked."""
     if not settings.dashboard.gate:
         return None
     if not guard or not settings.watch.bootstrap:

@@ -1,4 +1,4 @@
-"""How a command ends: its exit status, and one line for whatever went wrong."""
+"""The end of a command: its exit status, and one line for an error."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def print_error(error: Exception, *, with_trace: bool = False) -> None:
 
 
 def error_line(error: Exception) -> str:
-    """What a command prints that fails with this error."""
+    """The line for this error."""
     return f"hwmark: {_one_line(error)}"
 
 

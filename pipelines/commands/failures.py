@@ -1,4 +1,4 @@
-"""What went wrong below a command, a disk, a store or a process of Spark's, in words for the person who runs it."""
+"""Failures of a disk, a store or a process of Spark's, in words for the person who runs the command."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def words(error: BaseException, lake: str) -> str | None:
 
 
 def damaged_table(lake: str, file: str) -> str:
-    """What to do about a file of a table that cannot be read."""
+    """The advice about an unreadable file of a table."""
     return f"a table of lake {lake} is damaged or half-written: {file}: {_REPLACE}"
 
 

@@ -97,7 +97,7 @@ def check(
 
 
 def exporter(settings: Settings, now: Callable[[], datetime]) -> Exporter:
-    """What `/metrics` and `/healthz` answer from; `now` is the wall clock."""
+    """The exporter behind `/metrics` and `/healthz`; `now` is the wall clock."""
     from pipelines.alerting.rules import load
     from pipelines.metrics.exporter import Exporter
 
@@ -133,7 +133,7 @@ def limits(settings: Settings, since: Since = DAY) -> Limits:
 
 
 def verdicts(settings: Settings, now: datetime) -> list[Line]:
-    """What is known of every cluster of the lake, the worst first; `now` is the wall clock."""
+    """The verdict lines of every cluster of the lake, the worst first; `now` is the wall clock."""
     from pipelines.lake.queries import Filter
     from pipelines.verdict import lines, verdict
     from pipelines.verdict.collect import survey

@@ -1,4 +1,4 @@
-"""Which lakes there are: a mistyped one is an error that names the nearest."""
+"""Checks of a lake's path: a mistyped one is an error with the nearest existing one."""
 
 from __future__ import annotations
 

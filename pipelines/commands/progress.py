@@ -1,4 +1,4 @@
-"""What a long command says while it works: a live line on a terminal, plain lines otherwise."""
+"""Progress of a long command: a live line on a terminal, plain lines otherwise."""
 
 from __future__ import annotations
 
@@ -140,9 +140,9 @@ def steps(what: str, total: int | None = None) -> Iterator[Say]:
 
 @contextmanager
 def libraries_silent() -> Iterator[None]:
-    """What libraries print to stderr past Python, as Rust does where its thread gives up, is shown with --debug only.
+    """Hide what libraries print to stderr past Python, as Rust does when a thread panics, unless --debug is set.
 
-    Their caller gets an error all the same, and says it in one line.
+    Their caller still gets an error and reports it in one line.
     """
     if logging.getLogger("hwmark").isEnabledFor(logging.DEBUG):
         yield
@@ -167,7 +167,7 @@ def batch_line(batch: Batch) -> str:
 
 
 def slow_line(batch: InFlight) -> str:
-    """How far a batch is that takes many times its interval: what it reads, for how long, at which step."""
+    """The progress of a batch that takes many times its interval: its events, its duration and its present step."""
     events = "" if batch.events is None else f" of {batch.events:,} events"
     tasks = f"; {batch.tasks_done} of {batch.tasks} tasks of stage {batch.stage} done" if batch.tasks else ""
     return f"batch {batch.batch_id}{events} takes {batch.seconds:.0f} s so far: {batch.message}{tasks}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Form(StrEnum):
-    """How `hwmark schema` prints."""
+    """The output formats of `hwmark schema`."""
 
     text = "text"
     json = "json"

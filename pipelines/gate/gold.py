@@ -30,7 +30,7 @@ UNTOLD_MIN_ISR = f"its min.insync.replicas is not known: [rules] min_isr sets it
 
 @dataclass(frozen=True)
 class Asked:
-    """Which brokers of which cluster, how old what is known may be, and whether its controllers are no brokers."""
+    """The question to the gate: cluster, brokers, the greatest age of facts, and whether controllers are separate."""
 
     cluster: str | None
     brokers: tuple[int, ...]

@@ -131,12 +131,12 @@ class Cluster:
         return [broker.logs for broker in self.brokers.values()]
 
     def dump(self, *files: Path) -> str:
-        """What Kafka's tool prints of segments of the metadata log."""
+        """The output of Kafka's tool for segments of the metadata log."""
         arguments = [self.kafka.dump_tool, "--cluster-metadata-decoder", "--files", ",".join(map(str, files))]
         return self.java(jars(self.kafka.tools), arguments)
 
     def java(self, jars: Path, arguments: list[str]) -> str:
-        """What a tool of Kafka's prints. Raises RuntimeError with its last words when it fails."""
+        """The output of a Kafka tool. Raises RuntimeError with its last lines if it fails."""
         done = subprocess.run([*JVM, "-Xmx256m", "-cp", f"{jars}/*", *arguments], capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{arguments[0]} failed: {(done.stdout + done.stderr)[-2000:]}")
@@ -179,7 +179,7 @@ class Cluster:
         self.journal.note("topic", name=name, partitions=len(assignment))
 
     def described(self) -> Partitions | None:
-        """What the first broker that answers knows of the cluster; None where none answers."""
+        """The metadata of the first broker that answers, None if none does."""
         links = ClusterLinks(Security(), TopicFilter(internal=True), timeout_s=3)
         servers = [("127.0.0.1", broker.port) for broker in self.brokers.values() if broker.running]
         try:
@@ -197,7 +197,7 @@ class Cluster:
         return [(int(seen.leader[k]), seen.isr.values[offsets[k] : offsets[k + 1]].tolist()) for k in rows]
 
     def active_controller(self) -> int:
-        """Who leads the controllers' quorum, by the newest epoch that a node has on disk; -1 in an election."""
+        """The active controller by the newest epoch on a node's disk; -1 during an election."""
         files = [broker.data / "__cluster_metadata-0" / "quorum-state" for broker in self.brokers.values()]
         states = [json.loads(file.read_text()) for file in files if file.exists()]
         return int(max(states, key=lambda state: state["leaderEpoch"])["leaderId"]) if states else -1

@@ -29,7 +29,7 @@ class NoJars(ValueError):
 
 
 def folder(bundle: Bundle) -> Path:
-    """Where the jars of a bundle are kept."""
+    """The folder of a bundle's jars."""
     chosen = os.environ.get("HWMARK_KAFKA_JARS")
     return (Path(chosen) if chosen else cache_dir("kafka")) / bundle.name
 

@@ -1,7 +1,7 @@
-"""How Kafka logs as it is shipped, by the names in its own files, and hwmark's file merged into that as README says.
+"""Kafka's stock logging, by the names in its own files, and hwmark's file merged into it as README says.
 
-Kafka's configuration files are in its tarball alone, not on Maven Central; what counts here is which logger writes
-into which file, by which appender, at which level.
+Kafka's configuration files are only in its tarball, not on Maven Central; what counts here is the file, appender and
+level of each logger.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Bundle:
 
     @property
     def name(self) -> str:
-        """What its folder is called."""
+        """The name of the version's folder."""
         return f"{self.artifacts[0].split(':')[1]}-{self.kafka}"
 
 

@@ -127,7 +127,7 @@ class Exporter:
         return limits, replace(self._snapshot, evaluated=last_evaluation(self.lake))
 
     def _look(self) -> tuple[object, ...]:
-        """What differs whenever a reading would: versions of tables, how far the job is, what a drain closed."""
+        """A value that changes whenever a reading would: versions of tables, the job's offset, closed sources."""
         versions = tuple(self._versions.now().items())
         if not versions:
             raise FileNotFoundError("there are none")

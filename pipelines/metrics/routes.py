@@ -36,7 +36,7 @@ def router(exporter: Exporter) -> APIRouter:
 
 
 class _Collected:
-    """What prometheus-client takes for a collector: families that are there already."""
+    """A collector for prometheus-client with given families."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self.families = list(families)

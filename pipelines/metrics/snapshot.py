@@ -1,4 +1,4 @@
-"""What a scrape is made of: rows of a lake's gold and ops tables, and the records that verdicts rest on."""
+"""The input of a scrape: rows of a lake's gold and ops tables, and the records behind verdicts."""
 
 from __future__ import annotations
 

@@ -46,10 +46,9 @@ class Totals:
 
 @dataclass
 class Running:
-    """What earlier minutes came to, and per cluster the first minute that is still read each time.
+    """The sums of earlier minutes, and for each cluster the first minute that is still read each time.
 
-    A reader of the whole table would see its sums fall when retention removes a day, which Prometheus takes for a
-    counter that began anew.
+    Sums over the whole table would fall when retention removes a day, which Prometheus takes for a reset counter.
     """
 
     begins: dict[str, datetime] = field(default_factory=dict)

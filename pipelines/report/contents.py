@@ -1,4 +1,4 @@
-"""What a report says: the verdict, what happened, how partitions went, what it rests on, and what was not judged."""
+"""The contents of a report: verdict, events, courses of partitions, evidence, and what was not judged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _AUDITS = View(audits.TABLE, "audited_at", "")
 
 @dataclass(frozen=True)
 class Asked:
-    """What a report is about: which rows, in which period, and the alert that it is on, if it is on one."""
+    """The subject of a report: filter of rows, period, and the alert, if it is about one."""
 
     wanted: Filter
     since: Since
@@ -78,7 +78,7 @@ class Report:
 
 
 def on_alert(lake: Lake, alert_id: str) -> Asked:
-    """What a report on one alert or incident is about. Raises UnknownNameError naming the nearest."""
+    """The subject of a report on one alert or incident. Raises UnknownNameError with the nearest id."""
     row = incident_or_alert(lake, alert_id)
     if "incident_id" in row:
         row |= {"alert_id": alert_id, "rule": row["cause"], "labels": {"cluster": row["cluster"] or None}}
@@ -177,7 +177,7 @@ def _audit_findings(lake: Lake, wanted: Filter) -> list[Row]:
 
 
 def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:
-    """What to type to look again."""
+    """The commands that show the same again."""
     place = ["--lake", lake.root]
     cluster = asked.wanted.cluster
     where = [*place, *(["--cluster", cluster] if cluster else [])]
@@ -197,5 +197,5 @@ def _commands(lake: Lake, asked: Asked, found: Sequence[Fall]) -> Iterator[str]:
 
 
 def left_out(found: Timeline) -> str:
-    """What a timeline does not show, in words; nothing where it shows all."""
+    """A sentence about the lines that a timeline leaves out; empty if it shows all."""
     return f"{count(found.left_out, 'line')} of this period left out" if found.left_out else ""

@@ -1,4 +1,4 @@
-"""What a loss rests on, down to the events of the brokers' logs around it."""
+"""The evidence of a loss, down to the events of brokers' logs around it."""
 
 from __future__ import annotations
 

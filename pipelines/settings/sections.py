@@ -246,7 +246,7 @@ class Settings(BaseSettings):
 
     @property
     def coalesce_ms(self) -> int:
-        """How long a run of unchanged fetches may be to become one row, 0: not at all."""
+        """The longest run of unchanged fetches that becomes one row, in milliseconds; 0 for none."""
         from generators.brokerlogs.tailing.coalesce import longest
 
         return longest(self.rules.lag_max_ms) if self.ingest.coalesce else 0

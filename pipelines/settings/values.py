@@ -1,4 +1,4 @@
-"""What values of settings are made of: times and names of secrets."""
+"""Types of settings' values: times and names of secrets."""
 
 from __future__ import annotations
 

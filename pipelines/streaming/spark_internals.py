@@ -1,7 +1,7 @@
-"""What the job uses of Spark that Spark does not promise: its private names, here and nowhere else.
+"""Spark's private names that the job uses, all in this module.
 
-Each has a plain way, which is taken where a Spark does not have the name: slower, never wrong. `absent` says which are
-missing. This is imported by every Python process that Spark's driver starts: only what it calls imports anything.
+Each has a plain substitute for a Spark without the name: slower, never wrong. `absent` lists the missing ones. Every
+Python process of Spark's driver imports this module, so imports are inside the functions.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def fork_workers() -> None:
 
 
 def home() -> Path:
-    """Where Spark is installed; the plain way knows no SPARK_HOME of another one."""
+    """The folder of Spark; the plain substitute does not know another one's SPARK_HOME."""
     from pathlib import Path
 
     import pyspark

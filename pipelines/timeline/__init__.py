@@ -1,1 +1,1 @@
-"""What became of partitions in a period: offsets and ISRs as series, and what happened, a line each."""
+"""The course of partitions in a period: offsets and ISRs as series, and events as lines."""

@@ -1,4 +1,4 @@
-"""What happened in a period, in order of time: what came of one cause, moment after moment, is one line."""
+"""The events of a period in order of time; those of one cause, moment after moment, are one line."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def timeline(
     *,
     newest: bool = False,
 ) -> Timeline:
-    """What happened where and when it is wanted, about one broker if one is named; of each kind at most `limit` lines,
-    the earliest, or of all together the `newest`."""
+    """The events that match, about one broker if one is given: the earliest `limit` lines of each kind, or the `newest`
+    `limit` of all kinds together."""
     asked = KINDS if kinds is None else kinds
     lines, rest = _stored(lake, wanted, asked) if broker is None and wanted.topic is None else ([], wanted)
     left_out = 0

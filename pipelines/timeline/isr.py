@@ -1,4 +1,4 @@
-"""Who was in the ISR of one partition, and from when to when."""
+"""The members of one partition's ISR over time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Known:
 
 
 def stretches(lake: Lake, wanted: Filter, since: datetime, until: datetime) -> list[Stretch]:
-    """Of every replica of one partition the times in the ISR between two moments, as far as they were reported."""
+    """The times of every replica of one partition in the ISR between two moments, as far as reported."""
     return list(joined(_known(lake, wanted), since, until))
 
 
@@ -52,7 +52,7 @@ def _cut(replica: int, begun: datetime, ended: datetime, since: datetime, until:
 
 
 def _known(lake: Lake, wanted: Filter) -> list[Known]:
-    """What was committed until the end of the period, the ISR before the first change included."""
+    """The commits until the end of the period, with the ISR before the first change."""
     ever = Filter(wanted.cluster, wanted.topic, wanted.partition, until=wanted.until)
     changes = list(_changes(lake, ever))
     terms = _terms(lake, ever)

@@ -30,7 +30,7 @@ class Happening:
 
     @property
     def summary(self) -> str:
-        """What happened, to how many partitions, and within how long."""
+        """The line's text: the event, the number of partitions, and the time it took."""
         if self.whole or not self.partitions:
             return self.text
         lasted = (self.until or self.ts) - self.ts

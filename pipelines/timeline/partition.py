@@ -44,7 +44,7 @@ class StateStretch:
 
 @dataclass(frozen=True)
 class PartitionPast:
-    """What is known of a partition between two moments."""
+    """The known course of a partition between two moments."""
 
     since: datetime
     until: datetime

@@ -1,4 +1,4 @@
-"""What alerts, people, pipelines and the gate said: lines that are joined to a timeline as it is read."""
+"""Lines of alerts, people, pipelines and the gate, which are joined to a timeline when it is read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is changed: settings of the brokers, in the rules that are assumed and wherever an event reports them."""
+"""A change of broker settings, in the assumed rules and in every event that reports them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Window:
 
 @dataclass
 class Course:
-    """What became of a partition within the window; times in microseconds, those out of sync added up over replicas."""
+    """The course of a partition within the window; times in microseconds, time out of sync summed over replicas."""
 
     isrs: list[tuple[int, ...]] = field(default_factory=list)
     """The ISR at first, and after each change, over the whole history."""

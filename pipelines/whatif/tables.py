@@ -24,7 +24,7 @@ _SHARED = (
 
 
 def query(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    """What a query says of these tables."""
+    """The result of a query over these tables."""
     import duckdb
 
     with duckdb.connect() as connection:

@@ -94,9 +94,9 @@ class BrokerLink:
         return str(told.broker_version_str) if FetchRequest.API_KEY in told.api_versions else None
 
     async def probe(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """What `work` gives within PROBE_S, after a timeout or a closed connection tried once more on a new one.
+        """The result of `work` within PROBE_S; after a timeout or closed connection tried once more on a new one.
 
-        A round has connections of its own: none waits because one before it failed. Raises kafka-python's errors.
+        A round has its own connections, so that none waits because an earlier one failed. Raises kafka-python's errors.
         """
         self._limit_ms = min(self._timeout_ms, round(PROBE_S * 1000))
         try:

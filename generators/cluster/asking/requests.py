@@ -61,7 +61,7 @@ class AnswerBytes:
 
     @property
     def throttle_time_ms(self) -> int:
-        """How long kafka-python must pause; the first field of every answer that is read as bytes."""
+        """The time for which kafka-python must pause; the first field of every answer that is read as bytes."""
         return int.from_bytes(self._body[:4])
 
     def says_the_same(self, other: AnswerBytes) -> bool:

@@ -204,7 +204,7 @@ async def _ask_terms(link: BrokerLink, plan: Plan, terms: Terms, columns: _Colum
 
 
 async def ask_settings(link: BrokerLink, broker: int, topics: list[str]) -> Settings:
-    """What a broker says of its own settings and of those of topics. Raises kafka-python's errors."""
+    """A broker's answer about its own settings and those of topics. Raises kafka-python's errors."""
     watch, name = Watch(), str(broker)
     values, refused = decoded.settings(await link.ask(requests.settings(requests.BROKER, [name], [LAG, MIN_ISR])))
     own = values.get(name, {})

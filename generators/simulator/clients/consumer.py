@@ -17,7 +17,7 @@ class Record(NamedTuple):
 
 
 class Cluster(Protocol):
-    """What a consumer needs of a cluster."""
+    """The methods of a cluster that a consumer needs."""
 
     def leader(self, topic: str, partition: int) -> int | None: ...
 

@@ -154,7 +154,7 @@ class Broker:
             replica.flushed = replica.log.leo
 
     def lose_power(self) -> None:
-        """What was not flushed is gone."""
+        """Lose all data that was not flushed."""
         for replica in self.replicas.values():
             replica.truncate(replica.flushed)
 

@@ -1,4 +1,4 @@
-"""What a broker does for a partition that it leads: append, answer fetches, move the HW, request ISR changes."""
+"""A partition at its leader: appends, answers to fetches, moves of the HW, requests for ISR changes."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Stored(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What is known of one producer id: its epoch, and its last batches, oldest first."""
+    """The state of one producer id: its epoch, and its last batches, oldest first."""
 
     epoch: int
     batches: tuple[Stored, ...]

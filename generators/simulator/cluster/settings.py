@@ -1,4 +1,4 @@
-"""What a simulated cluster is made of, and how it behaves."""
+"""The settings of a simulated cluster."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Clock:
-    """How a broker's clock is wrong: by `skew_us` from the start, and by `drift_ppm` of the time that passes."""
+    """A broker's wrong clock: off by `skew_us` from the start, and by `drift_ppm` of the time that passes."""
 
     skew_us: int = 0
     drift_ppm: float = 0.0

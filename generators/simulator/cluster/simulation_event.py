@@ -1,4 +1,4 @@
-"""What the simulated cluster does, one event after the other: its only output.
+"""The events of a simulated cluster, one after another: its only output.
 
 Telemetry, Kafka's log lines, the truth and the text of scenarios are all made from these events, so that none of them
 has more information than the others.

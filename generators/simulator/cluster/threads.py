@@ -9,7 +9,7 @@ from generators.simulator.cluster.settings import Settings
 
 
 class Pause(NamedTuple):
-    """How long the thread of one fetch is suspended, in microseconds: other threads run and print meanwhile."""
+    """A pause of one fetch's thread, in microseconds: other threads run and print meanwhile."""
 
     late: int = 0
     """Before it prints what it has done: lines of others about later events come first."""

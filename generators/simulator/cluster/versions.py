@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Version:
-    """How the brokers of one Kafka version behave, as far as versions differ in replication."""
+    """The behaviour of one Kafka version's brokers, as far as versions differ in replication."""
 
     name: str
     released: str

@@ -17,7 +17,7 @@ from pipelines.errors import UsageError, nearest
 
 
 class Shape(NamedTuple):
-    """How a kind of fault is written: its target, and its options, each with its form."""
+    """The notation of a kind of fault: its target, and its options, each with its form."""
 
     on: str
     options: Mapping[str, str]

@@ -55,7 +55,7 @@ def returns(cluster: Simulation, broker: int) -> None:
 
 
 def at(step: Step, broker: int) -> Position:
-    """Where the broker's replica stood after a step."""
+    """The position of the broker's replica after a step."""
     return step.partitions[KEY].replicas[broker]
 
 
@@ -77,7 +77,7 @@ def ids(brokers: Iterable[int]) -> str:
 
 
 def visible(position: Position) -> str:
-    """What a consumer of this replica reads."""
+    """The records that a consumer of this replica reads, as text."""
     return " ".join(position.records[: position.hw - position.log_start])
 
 

@@ -18,7 +18,7 @@ Watch = Callable[[Simulation], None]
 
 
 class Position(NamedTuple):
-    """Where one replica stands; `state` is leads, follows, waits (nobody leads), frozen or down."""
+    """The position of one replica; `state` is leads, follows, waits (no leader), frozen or down."""
 
     leo: int
     hw: int
@@ -38,7 +38,7 @@ class View(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What was done, the events that followed, annotations of the script, and the partitions afterwards."""
+    """A step of a script: the action, the events that followed, annotations, and the partitions afterwards."""
 
     text: str
     partitions: dict[tuple[str, int], View]

@@ -43,7 +43,7 @@ def play(scenario: Scenario, watch: Watch = lambda simulation: None) -> Performa
 
 
 def delivered(cluster: Simulation, producer: Producer, partition: int = PARTITION) -> Delivery:
-    """What the producer sent to a partition against what a consumer reads there now."""
+    """A comparison of the producer's records for a partition with those that a consumer reads there now."""
     return compared(producer, Consumer(cluster, producer.topic, partition).poll(), partition)
 
 
@@ -55,7 +55,7 @@ def compared(producer: Producer, found: Iterable[Record], partition: int = PARTI
 
 
 def describe(delivery: Delivery) -> str:
-    """What is lost and what is found more than once, in words."""
+    """The lost and the repeated records, in words."""
     lost = [f"{v} was {'acknowledged' if v in delivery.broken else 'sent'} and is lost" for v in delivery.lost]
     doubled = [f"{v} is there {n + 1} times" for v, n in Counter(delivery.duplicated).items()]
     return ", ".join(lost + doubled) or f"{' '.join(delivery.sent)} are there once each"

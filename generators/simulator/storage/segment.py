@@ -29,7 +29,7 @@ class IndexEntry(NamedTuple):
 
 
 class Lookup(NamedTuple):
-    """How an offset was found: the file, the index entry the search began from, and the batches read."""
+    """The path of a lookup: the file, the index entry at which the search began, and the batches read."""
 
     file: str
     entry: IndexEntry

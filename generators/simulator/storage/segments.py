@@ -15,7 +15,7 @@ INDEX_INTERVAL_BYTES = 4_096
 
 
 class Recovery(NamedTuple):
-    """What a start had to do: files read again (their index rebuilt), and data that was discarded (LogLoader)."""
+    """The work of a start: files read again (with rebuilt indexes), and discarded data (LogLoader)."""
 
     clean: bool
     read: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class SegmentedLog:
         self.flush(self.segments[-1].base)
 
     def lookup(self, offset: int) -> Lookup:
-        """Where a record is: the segment with the largest base offset at or below it, its index, then a scan."""
+        """The place of a record: the segment with the largest base offset at or below it, its index, then a scan."""
         if not self.start <= offset < self.end:
             raise ValueError(f"offset {offset} is out of range: this log holds {self.start} to {self.end - 1}")
         return self.segments[self._holding(offset)].find(offset)

@@ -1,4 +1,4 @@
-"""What a leader knows of its replicas, derived from its own events: the LEOs that its log lines print."""
+"""A leader's view of its replicas, derived from its own events: the LEOs in its log lines."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which events each telemetry level has, as far as a real broker's log would show them.
+"""The events at each telemetry level, as far as a real broker's log would show them.
 
 Full (3) has all. Lean TRACE (2) and stock INFO (0) have what `hwmark ingest logs` reads from such logs: a lean leader
-prints a rising HW, or else the LEOs of all replicas when it tried in vain; under min ISR it prints none.
+prints a rising HW, or else the LEOs of all replicas after a vain attempt; under min ISR it prints none.
 """
 
 from __future__ import annotations

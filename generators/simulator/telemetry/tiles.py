@@ -143,7 +143,7 @@ class Tiles:
         return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(names, pa.string()))
 
     def _sizes(self, topic: pa.ChunkedArray) -> I64:
-        """How many partitions the topic of each row has; without end where it has as many as there are copies of."""
+        """The number of partitions of each row's topic; unlimited if it has as many as there are copies."""
         (chunk,) = topic.chunks
         sizes = [self._partitions.get(name, NEVER) for name in chunk.dictionary.to_pylist()]
         by_code: I64 = np.array([*sizes, NEVER])

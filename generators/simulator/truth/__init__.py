@@ -1,1 +1,1 @@
-"""What really happened in a simulated cluster, and a comparison of facts with it."""
+"""The truth of a simulated cluster, and a comparison of facts with it."""

@@ -1,4 +1,4 @@
-"""What really happened in a simulated cluster: from its own state at every event, not from its telemetry."""
+"""The truth of a simulated cluster, from its own state at every event and not from its telemetry."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _short_lived(settings: Settings, conf: Mapping[str, str]) -> Settings:
 
 
 def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[AlertState]) -> list[str]:
-    """What became of one cluster."""
+    """The summary of one cluster's run."""
     wanted = Filter(cluster=cluster)
     mine = sum(state.firing and state.labels.get("cluster") == cluster for state in alerts)
     return [
@@ -160,7 +160,7 @@ def _summary(lake: Lake, cluster: str, known: Sequence[Line], alerts: Sequence[A
 
 
 def _agreement(found: Sequence[Row]) -> str:
-    """How the HW changes that brokers reported compare with those computed."""
+    """A comparison of the HW changes that brokers reported with the computed ones."""
     number = {row["agreement"]: row["rows"] for row in found}
     exact, race, witness, wrong = (number.get(name, 0) for name in ("exact", "race", "only_witness", "disagree"))
     return (

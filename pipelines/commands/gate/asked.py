@@ -1,4 +1,4 @@
-"""What the gate can know from the cluster itself: the brokers' answers as facts."""
+"""The brokers' answers as facts for the gate."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _quorum_missing(seen: QuorumSeen) -> Iterator[str]:
 
 
 def _hidden(standing: Standing, up: set[int]) -> Iterator[str]:
-    """What brokers to be stopped host beyond what may be described, and settings that may not be."""
+    """The hosted partitions, and the settings, that may not be described to us."""
     partitions = standing.described.partitions
     known = set(partitions.topics.names)
     refused = sorted({name.removeprefix("topic ") for name in standing.settings.refused if name.startswith("topic ")})

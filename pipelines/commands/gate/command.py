@@ -31,7 +31,7 @@ __all__ = ["Asked", "Printing", "gate", "of_cluster", "of_lake"]
 
 @dataclass(frozen=True)
 class Printing:
-    """How an answer is printed, and whether partitions that stop whatever one does are accepted."""
+    """The printing of an answer, and whether partitions that stop in any case are accepted."""
 
     format: str = "table"
     limit: int = 30
@@ -39,15 +39,15 @@ class Printing:
 
 
 def of_lake(settings: Settings, asked: Asked) -> Callable[[], Facts]:
-    """What a lake knows, each time it is called."""
+    """A function that reads the facts of a lake."""
     lake = settings.tables
     return lambda: gold.read(lake, asked, jobs.limits(settings), clock.now())
 
 
 def of_cluster(settings: Settings, asked: Asked, *, waits: bool, debug: bool) -> Callable[[], Facts]:
-    """What the cluster itself answers, each time it is called.
+    """A function that asks the cluster for its facts.
 
-    Who `waits` waits for a broker to answer, too: the one that is asked may be the one that restarts.
+    If it `waits`, it also waits for a broker to answer: the one that is asked may be the one that restarts.
     """
     from generators.cluster.asking.problems import NotAnswering
     from pipelines.commands.gate.asked import read

@@ -1,4 +1,4 @@
-"""How each channel of the settings is reached, or printed instead."""
+"""The transports of the configured channels, or functions that print instead."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class Transports:
     notify: Notify
 
     def alertmanager(self, name: str) -> Callable[[Sequence[Alert]], None]:
-        """What posts alerts to an Alertmanager."""
+        """The function that posts alerts to an Alertmanager."""
         there = self.notify.alertmanagers[name]
         _authorization(name, there)
         return _in_time(partial(_post_alerts, name, there))
 
     def message(self, name: str) -> Callable[[Notice], None]:
-        """What sends a message through Apprise."""
+        """The function that sends a message through Apprise."""
         from pipelines.notify.apprise_sender import sender
 
         return _in_time(sender(Secret(self.notify.channels[name].url, f"notify.channels.{name}.url"), name))
 
     def heartbeat(self) -> Callable[[], None]:
-        """What asks for the URL of the heartbeat."""
+        """The function that requests the heartbeat's URL."""
         url = Secret(self.notify.heartbeat, "notify.heartbeat")
         url.reveal()
         method = self.notify.heartbeat_method
@@ -52,7 +52,7 @@ class Transports:
 
 @dataclass(frozen=True)
 class Printed(Transports):
-    """What would be sent, as text; no secret is needed for it."""
+    """Transports that print what would be sent; they need no secret."""
 
     echo: Say
 

@@ -1,4 +1,4 @@
-"""What `hwmark show` says of brokers, racks, and the replicas that are furthest behind: always of the present."""
+"""The present of brokers, racks, and the replicas that are furthest behind, for `hwmark show`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ COLUMNS = {
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a lake: a view, which rows and since when, at most how many, and how they are printed."""
+    """A question to a lake: the view, the filter of rows, the limit and the output format."""
 
     view: str
     wanted: Filter
@@ -117,7 +117,7 @@ def _health(seen: Survey, asked: Question) -> Iterator[str]:
 
 
 def _one_away(seen: Survey, over: Collection[str]) -> Iterator[str]:
-    """What is one failure away in each cluster that has not ended."""
+    """The line about partitions that are one failure away, for each cluster that has not ended."""
     counts = seen.one_failure_away()
     if counts is None:
         yield "one failure away: not yet: written by the next `hwmark run`"
@@ -128,7 +128,7 @@ def _one_away(seen: Survey, over: Collection[str]) -> Iterator[str]:
 
 
 def _regressions(seen: Survey, asked: Question) -> Iterator[str]:
-    """What is lost or may be, one sentence each, then what could not be judged; the harmless falls are counted."""
+    """One sentence for each loss or possible loss, then what was not judged; harmless falls are counted."""
     found, matching = rows(seen.lake, "serious", seen.wanted, asked.limit)
     if not found:
         refuse_unknown(seen.lake, asked.wanted)

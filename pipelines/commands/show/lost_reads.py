@@ -163,7 +163,7 @@ def _lines(found: Sequence[LostRead], matching: int, missing: Sequence[str]) -> 
 
 
 def _missing(answers: Committed, losses: Sequence[Row]) -> Iterator[str]:
-    """What was refused or not answered, with the right that is missing."""
+    """The refused or unanswered requests, with the missing right."""
     if not answers.all_groups_shown:
         yield "whether there are other groups: allow DESCRIBE on the cluster, or on every group"
     for group, code in sorted(answers.groups.refused.items()):

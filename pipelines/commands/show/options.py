@@ -14,7 +14,7 @@ from pipelines.errors import UsageError
 
 
 class What(StrEnum):
-    """What `hwmark show` can show."""
+    """The views of `hwmark show`."""
 
     verdict = "verdict"
     hw = "hw"
@@ -32,7 +32,7 @@ class What(StrEnum):
 
 
 class Format(StrEnum):
-    """How `hwmark show` prints."""
+    """The output formats of `hwmark show`."""
 
     table = "table"
     json = "json"

@@ -86,7 +86,7 @@ def _wide(column: str, cells: Sequence[str]) -> int:
 
 
 def _width(table: Cells, *, folded: bool = False) -> int:
-    """How wide a table is, or with its sentences folded at least."""
+    """The width of a table, or its least width with folded sentences."""
     widths = [
         min(NARROWEST, wide) if folded and column in FOLDED else wide
         for column, cells in table.items()

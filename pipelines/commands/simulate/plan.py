@@ -1,4 +1,4 @@
-"""What is to be simulated: the settings of `[simulate]`, read and checked as a whole."""
+"""The plan of a simulation: the settings of `[simulate]`, read and checked as a whole."""
 
 from __future__ import annotations
 

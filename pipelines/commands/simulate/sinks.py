@@ -33,7 +33,7 @@ class Sink(Protocol):
 
     @property
     def summary(self) -> str:
-        """What has been written so far, as text."""
+        """A summary of the written files, as text."""
         ...
 
 

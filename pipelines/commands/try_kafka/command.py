@@ -176,7 +176,7 @@ class _Verdicts:
 
 
 def _news(line: Line) -> str:
-    """What of a sentence is news: the span of time that it names moves on with every batch."""
+    """A sentence without its span of time, which moves on with every batch."""
     return f"{line.part} {line.state.name} {_SPAN.sub('', line.text) if line.part != 'judged' else ''}"
 
 

@@ -26,7 +26,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Topic:
-    """What is written while the fault is done."""
+    """A topic to which records are written during the fault."""
 
     name: str
     assignment: Sequence[Sequence[int]]

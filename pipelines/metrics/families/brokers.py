@@ -1,4 +1,4 @@
-"""Of each broker what it leads, how far it is behind and how long its appends take; and the worst partitions."""
+"""Metrics of brokers: led partitions, lag and append times; and of the worst partitions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _LAGS = (("0.95", "p95_lag_records"), ("1", "max_lag_records"))
 
 
 def brokers(rows: Sequence[Row]) -> Iterator[Metric]:
-    """What `gold/brokers` has of the present."""
+    """The metrics from `gold/brokers`."""
     yield gauge(
         "broker_info",
         "The broker's rack, and the last state that was reported of it",
@@ -60,13 +60,13 @@ def brokers(rows: Sequence[Row]) -> Iterator[Metric]:
 
 
 def lags(rows: Sequence[Row]) -> Iterator[Metric]:
-    """What `gold/broker_lag` has of the last interval."""
+    """The metrics from the last interval of `gold/broker_lag`."""
     for column, (name, words) in _LAG_COLUMNS.items():
         yield gauge(name, words, BROKER, ((_who(row), _value(row, column)) for row in rows))
 
 
 def minutes(rows: Sequence[Row]) -> Iterator[Metric]:
-    """What the last minute of each leading broker was like."""
+    """The metrics of each leading broker's last minute."""
     yield gauge(
         "broker_append_to_hw_seconds",
         "Time from an append to its HW on the leading broker, in the last whole minute judged: upper bound of a bucket",

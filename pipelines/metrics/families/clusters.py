@@ -1,4 +1,4 @@
-"""Of each cluster what its verdict says: judged or not, how its partitions stand, what was lost."""
+"""Metrics of clusters from their verdicts: judged or not, states of partitions, losses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def present(verdict: Verdict) -> str | None:
 
 
 def verdicts(judged: Judged) -> Iterator[Metric]:
-    """What can be said of each cluster, up to when, and what waits to be read."""
+    """The state of each cluster's verdict, its time, and the unread events."""
     states = {verdict.cluster: {line.state for line in verdict.lines} for _, verdict in judged}
     yield gauge(
         "cluster_state",
@@ -77,7 +77,7 @@ def verdicts(judged: Judged) -> Iterator[Metric]:
 
 
 def partitions(judged: Judged) -> Iterator[Metric]:
-    """How many partitions stand how, and because of whom."""
+    """The numbers of partitions by state and responsible broker."""
     yield gauge(
         "partitions",
         "Partitions by how they stand, each once: the worst that holds, or unknown, not_judged, ended",
@@ -114,7 +114,7 @@ def _because(record: ClusterRecord, verdict: Verdict) -> Counter[tuple[int, str]
 
 
 def losses(judged: Judged) -> Iterator[Metric]:
-    """What was lost within the time that verdicts look back."""
+    """The losses within the period of verdicts."""
     lost: Counter[tuple[str, str, str]] = Counter()
     unjudged: Counter[str] = Counter({record.cluster: 0 for record, _ in judged})
     for record, _ in judged:
@@ -146,7 +146,7 @@ def losses(judged: Judged) -> Iterator[Metric]:
 
 
 def sources(judged: Judged) -> Iterator[Metric]:
-    """How far the telemetry of each broker reaches, and what is missing of it. Broker -1: the metadata log."""
+    """The end of each broker's telemetry and its gaps. Broker -1 is the metadata log."""
     reported: dict[tuple[str, int], float] = {}
     there: Counter[tuple[str, int]] = Counter()
     quiet: Counter[tuple[str, int]] = Counter()

@@ -1,4 +1,4 @@
-"""How a metric family is put together; names have the unit at their end, as Prometheus wants them."""
+"""Builders of metric families; names end with the unit, as Prometheus asks."""
 
 from __future__ import annotations
 

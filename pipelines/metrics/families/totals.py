@@ -44,7 +44,7 @@ def _named(totals: Totals, prefix: str) -> Samples:
 
 
 def append_to_hw(totals: Totals) -> Iterator[Metric]:
-    """How long appends took until the HW was past them, by cluster."""
+    """The times from an append until the HW was past it, by cluster."""
     from prometheus_client.core import HistogramMetricFamily
 
     family = HistogramMetricFamily(

@@ -1,4 +1,4 @@
-"""Of hwmark itself: whether the lake can be read, when `run` and `check` were at it, which alerts fire."""
+"""Metrics of hwmark itself: readability of the lake, last times of `run` and `check`, firing alerts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reading:
-    """How often the exporter has read the lake, and how long the last time took."""
+    """The number of the exporter's readings of the lake, and the duration of the last one."""
 
     readings: int = 0
     seconds: float = 0
@@ -66,7 +66,7 @@ def upkeep(snapshot: Snapshot, reading: Reading) -> Iterator[Metric]:
 
 
 def alerts(snapshot: Snapshot, severities: Mapping[str, str]) -> Metric:
-    """What fires in `ops/alerts`; where rules were evaluated, every enabled one has a value for every cluster."""
+    """The firing alerts of `ops/alerts`; if rules were evaluated, each enabled one has a value for each cluster."""
     found: dict[tuple[str, str, str], int] = {}
     if snapshot.checked is not None or snapshot.alerts:
         for record in snapshot.records:

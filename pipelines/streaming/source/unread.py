@@ -1,4 +1,4 @@
-"""What bronze holds that the streaming job has not read, by cluster: without Spark, on a disk or an object store."""
+"""Unread events of bronze by cluster, found without Spark, on a disk or an object store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRUSTED = 32
 
 @dataclass(frozen=True)
 class Backlog:
-    """What the job has yet to read of one cluster: events, and when (wall clock) the oldest were committed."""
+    """The unread events of one cluster, and the wall-clock time at which the oldest were committed."""
 
     events: int
     oldest: datetime
@@ -103,10 +103,10 @@ def _backlogs(log: BronzeLog, files: Iterable[File], clusters: Collection[str]) 
 
 
 def _events(log: BronzeLog, file: File, clusters: Collection[str]) -> dict[str, int]:
-    """How many events of each cluster a file holds; by its statistics where they name one cluster.
+    """The events of each cluster in a file, from its statistics if they name one cluster.
 
-    One that cannot be read holds an event at least of every cluster that its statistics name, or else of all
-    `clusters` of bronze. Raises UnreadableFileError where none is known.
+    An unreadable file counts as at least one event of every cluster in its statistics, or else of all `clusters` of
+    bronze. Raises UnreadableFileError if none is known.
     """
     least, largest = file.clusters
     known = least is not None and least == largest and (len(least) < TRUSTED or "cluster" in dict(file.values))

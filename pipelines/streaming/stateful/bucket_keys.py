@@ -1,4 +1,4 @@
-"""Which key stands for which bucket, so that buckets spread evenly over Spark's shuffle partitions."""
+"""The key of each bucket, chosen so that buckets spread evenly over Spark's shuffle partitions."""
 
 from __future__ import annotations
 

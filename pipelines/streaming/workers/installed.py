@@ -40,7 +40,7 @@ def _package(entry: str) -> str:
 
 
 def _installed(package: str) -> bytes | None:
-    """What the first folder on the path that has the package says of its version."""
+    """The metadata of a package in the first folder on the path that has it."""
     for entry in sys.path:
         version = Path(entry, package, "version.py")
         if version.is_file():

@@ -36,7 +36,7 @@ def are_compiled() -> bool:
 
 
 def _marks() -> list[Path]:
-    """Where that is marked; the first is where it can be."""
+    """The paths of the mark; new ones are written to the first."""
     from pipelines.replication.compiled.decorators import digest, kernel_caches, modules, target
 
     return [folder / f"{_ALL}-{digest(*modules())}-{target()}" for folder in kernel_caches()]

@@ -135,7 +135,7 @@ def _stand_in(asking: socket.socket) -> None:
 
 
 def _received(asking: socket.socket) -> tuple[list[str], dict[str, str]]:
-    """What `hand_over` sent; its stdin and outputs are this process's from here on."""
+    """The arguments and environment that `hand_over` sent; its stdin and outputs become this process's."""
     size, files, *_ = socket.recv_fds(asking, SIZE, len(FILES))
     for mine, theirs in zip(FILES, files, strict=True):
         os.dup2(theirs, mine)
