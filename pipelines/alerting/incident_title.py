@@ -75,7 +75,7 @@ def _who(alert: AlertState, length: int) -> str:
 
 
 def _place(alert: AlertState) -> str:
-    """What an alert about hwmark itself concerns."""
+    """The subject of an alert about hwmark itself."""
     return alert.labels.get("cluster") or alert.labels.get("channel") or alert.subject
 
 

@@ -1,4 +1,4 @@
-"""What an alert rule is made of: its settings, the conditions it finds in the evidence, and its sentence."""
+"""Alert rules: their settings, the conditions that they find in the evidence, and their sentences."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class About(Enum):
 
 @plain(frozen=True)
 class Evaluation:
-    """What every rule is evaluated with.
+    """The input of every rule.
 
     `ask` queries the evidence; `restarts` are the controlled ones; `now` is the wall clock in microseconds since 1970.
     """

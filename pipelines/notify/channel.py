@@ -1,4 +1,4 @@
-"""What every channel has: a name, its rows of the ledger, and a way to be tried."""
+"""The parts of every channel: a name, its rows of the ledger, and a trial."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Links:
-    """What notifications point to.
+    """The links in notifications.
 
     `page_url` may hold `{cluster}`, `{alert_id}`, `{since}` and `{until}`; `runbook_url` is the folder of the runbooks;
     `labels` are on every alert of an Alertmanager; times are of `timezone`, too.

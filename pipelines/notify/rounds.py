@@ -75,7 +75,7 @@ class Worker(threading.Thread):
 
 @dataclass(frozen=True)
 class Schedule:
-    """How rounds follow each other: every so many seconds, or only one."""
+    """The schedule of rounds: one every some seconds, or only one."""
 
     every_s: float
     once: bool

@@ -13,7 +13,7 @@ _INSTALLED = Path(sys.prefix) / "share" / "hwmark" / "runbooks"
 
 
 def default_folder() -> str:
-    """Where the runbooks are on this host: in the checkout, else where the wheel put them."""
+    """The folder of the runbooks on this host: in the checkout, else where the wheel put them."""
     return str(_CHECKOUT if _CHECKOUT.is_dir() else _INSTALLED)
 
 

@@ -1,4 +1,4 @@
-"""What was sent of one alert: its rows of `ops/deliveries`."""
+"""The deliveries of one alert: its rows of `ops/deliveries`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Sent:
 
 
 def sent(lake: Lake, alert_id: str) -> Sent:
-    """What `hwmark notify` recorded of an alert, every episode of it."""
+    """The deliveries that `hwmark notify` recorded for an alert, in all its episodes."""
     table = lake.find(deliveries.TABLE)
     if table is None:
         return Sent((), 0, notified=False)

@@ -1,4 +1,4 @@
-"""What is known of a cluster, in words: judged or not, its present, its losses. Pure: no files, no clock."""
+"""The verdict on a cluster in words: judged or not, its present, its losses. Pure: no files, no clock."""
 
 from pipelines.verdict.records import (
     Backlog,

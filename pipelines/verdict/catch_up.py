@@ -24,7 +24,7 @@ Point = tuple[datetime, int]
 
 
 class Course(Enum):
-    """Where a lag is going."""
+    """The course of a lag."""
 
     CAUGHT_UP = "caught up"
     CATCHING_UP = "catching up"

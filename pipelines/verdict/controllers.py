@@ -1,4 +1,4 @@
-"""What is said of the controllers of a cluster, as a watcher was told of them."""
+"""Sentences about a cluster's controllers, from a watcher's rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def is_gone(told: str | None) -> bool:
 
 
 def sentence(told: str | None, since: datetime | None) -> str:
-    """What is wrong with the controllers, or not known of them, empty if nothing is; only a change changes it."""
+    """The sentence about a fault of the controllers, or what is not known of them; empty if there is none.
+
+    It changes only with their state."""
     said = (told or "").removeprefix(f"{QUORUM}: ")
     if is_gone(told):
         who = said.partition("by ")[2]

@@ -1,6 +1,6 @@
-"""Of which stretch of time a verdict may say that no loss is known: that in which every start of a term was readable.
+"""The stretch of time for which a verdict may say that no loss is known: every start of a term in it was readable.
 
-What makes each start safe is judged where it is read (`loss_not_excluded`); that none was missed is judged here.
+Whether a start is safe is judged when it is read (`loss_not_excluded`); that none was missed is judged here.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def terms_seen(sources: Iterable[Source], rows: Iterable[Row]) -> dict[int, tupl
 
 
 def coverage(record: ClusterRecord, first: datetime | None, judged_to: datetime) -> Covered:
-    """What is covered of a cluster from `first` on (None: from its beginning) until `judged_to`."""
+    """The covered stretch of a cluster from `first` (None: its beginning) until `judged_to`."""
     read = {b: record.terms.get(b, ()) for b in sorted(record.replicas) if b not in record.unread_brokers}
     known = {broker: stretches for broker, stretches in read.items() if stretches}
     begins = {broker: max(first, stretches[0][0]) if first else stretches[0][0] for broker, stretches in known.items()}

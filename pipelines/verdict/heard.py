@@ -17,7 +17,7 @@ _LOGGED = {
 
 
 def quorum_now(rows: Sequence[Row], answers: Sequence[Answer] = ()) -> Quorum:
-    """What was told last of the controllers: by rows of `gold/brokers`, of which one counts, and by later answers."""
+    """The last word on the controllers: from one row of `gold/brokers`, or from later answers."""
     row = max(rows, key=lambda row: (_us(row["quorum_since"]) or 0, row["quorum"] or ""), default=None)
     stored = (None, None) if row is None else (row["quorum"], _us(row["quorum_since"]))
     if not answers:

@@ -19,7 +19,7 @@ LONG = timedelta(minutes=30)
 
 
 def clock_off(lake: Lake, now: datetime) -> str | None:
-    """What shows that it is behind, or may be ahead; None where nothing does."""
+    """The evidence that this host's clock is behind, or may be ahead; None if there is none."""
     newest, *others = (_last_commit(lake, module.TABLE) for module in (replication_events, partition_hw, alerts))
     told = max(presents(lake).values(), default=None)
     if newest is None:

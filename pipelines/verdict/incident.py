@@ -1,4 +1,4 @@
-"""How one loss came about: who was gone, who was alone, who was elected, what is lost, and what is known of it."""
+"""The history of one loss: who was gone, who was alone, who was elected, what is lost, and how that is known."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def written(since: datetime | None, until: datetime | None) -> Step:
 
 
 def _acknowledged(loss: Row, before: Before) -> Iterator[Step]:
-    """What producers may have lost, a step for each setting of theirs."""
+    """The possible losses of producers, a step for each setting of acks."""
     if loss["lost_from"] is None:
         yield Step("acknowledged", None, "which records were acknowledged is not known")
         return

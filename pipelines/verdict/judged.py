@@ -184,7 +184,7 @@ def restore(why: str) -> str:
 
 
 def silence(sources: Sequence[Source]) -> str:
-    """Which sources report no more, and since when; nothing in it changes while only time passes."""
+    """The sources that no longer report, and since when; it does not change while only time passes."""
     first, last = (words.clock(end(source.reported_to for source in sources)) for end in (min, max))
     since = f"silent since {first}" if first == last else f"silent, the first since {first}"
     names = words.listed(sorted(source.source_id for source in sources))
@@ -226,7 +226,7 @@ def _judged(record: ClusterRecord, quiet: Sequence[Source], now: datetime) -> It
 
 
 def missing(record: ClusterRecord) -> Iterator[str]:
-    """What is known to be missing of the telemetry."""
+    """The known gaps of the telemetry."""
     if gaps := record.gaps.get("gap", 0):
         yield f"{words.count(gaps, 'gap')} in its telemetry"
     if clocks := record.gaps.get("clock", 0):

@@ -1,4 +1,4 @@
-"""What a lake knows: a mistyped cluster, topic or partition is an error that names the nearest."""
+"""Checks of names: a mistyped cluster, topic or partition is an error with the nearest known one."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def pick(lake: Lake, wanted: Filter, loss_id: str | None) -> tuple[Row | None, i
 
 
 def _before(lake: Lake, loss: Row) -> Before:
-    """What silver has of the partition of a loss up to it."""
+    """The rows of silver about a loss's partition, up to the loss."""
     latest = VIEWS["isr"].latest
     epoch = f"leader_epoch = {int(loss['leader_epoch_before'])}" if loss["leader_epoch_before"] is not None else "false"
     return Before(

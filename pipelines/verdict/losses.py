@@ -31,14 +31,14 @@ def how(name: str, leader_id: int | None, leader_id_before: int | None, start_of
 
 
 def lost(groups: Sequence[FallGroup], partitions: int) -> str:
-    """What is gone: `LOST: 180 offsets in 1 partition: unclean election of broker 2 at …: clicks-0 offsets …`."""
+    """The sentence about losses: `LOST: 180 offsets in 1 partition: unclean election of broker 2 at …: …`."""
     least = "at least " if any(group.proof != "proven" for group in groups) else ""
     where = words.count(partitions, "partition")
     return f"{State.LOST.value}: {least}{amount(groups)} in {where}: {_some(groups, _change)}"
 
 
 def may_be_lost(groups: Sequence[FallGroup], partitions: int) -> str:
-    """What may be gone, where the proof is missing, or an election from outside the ISR could not be judged."""
+    """The sentence about possible losses: the proof is missing, or an election from outside the ISR was not judged."""
     if all(group.name == NOT_EXCLUDED for group in groups):
         return not_excluded(groups)
     what = f"{amount(groups)} may be gone in {words.count(partitions, 'partition')}"

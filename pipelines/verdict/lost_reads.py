@@ -1,4 +1,4 @@
-"""Who has read what is gone: losses beside what consumer groups have committed and where the logs end now. Pure."""
+"""Readers of lost records: losses compared with committed offsets of groups and present log ends. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Place = tuple[str, int]
 
 
 class Read(Enum):
-    """What a committed offset says of a lost range."""
+    """The relation of a committed offset to a lost range."""
 
     ABOVE_LOG_END = "has read what is gone; its next fetch is out of range"
     MAYBE = "has read what is gone, or what was written in its place"

@@ -45,7 +45,7 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
 
 
 def _controllers(record: ClusterRecord, judged: Judged) -> str:
-    """What a watcher that goes on was told of the controllers, if anything is wrong or not known."""
+    """The sentence about the controllers from a running watcher, if anything is wrong or not known."""
     if judged.answered is None or judged.answered > timedelta(seconds=Limits.answer_s):
         return ""
     return controllers.sentence(*record.quorum)
@@ -101,7 +101,7 @@ def pending(wait: Wait) -> str:
 
 
 def _remarks(groups: Sequence[PartitionGroup], record: ClusterRecord) -> list[str]:
-    """What is worth a word, and no state of a cluster."""
+    """Remarks that are no state of the cluster."""
     by_condition = (
         [group for group in groups if group.condition is condition] for condition in (Condition.OUT_OF_SYNC,)
     )
@@ -170,7 +170,7 @@ def unanswering(brokers: Sequence[int], record: ClusterRecord) -> str:
 
 
 def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Judged) -> str:
-    """Whose silence leaves partitions unknown, and how they stood before."""
+    """The sentence about unknown partitions: the silent brokers or sources, and the state before."""
     if len(judged.silent) == len(record.sources):
         last = max((source.reported_to for source in record.sources), default=None)
         who = f"no source reports any more, the last did at {words.clock(last)}" if last else "no source reports"
@@ -189,7 +189,7 @@ def _unknown(groups: Sequence[PartitionGroup], record: ClusterRecord, judged: Ju
 
 
 def _unanswered(leaders: Sequence[int], record: ClusterRecord, judged: Judged) -> str:
-    """Who told nothing of late: brokers, or the watcher that asks them."""
+    """The silent ones, in words: brokers, or the watcher that asks them."""
     told = [source.reported_to for source in record.sources if source.watched and source.broker_id in judged.unanswered]
     if judged.unanswered >= set(leaders) and leaders:
         return f"the watcher has told nothing since {words.clock(max(told))}"
@@ -223,7 +223,7 @@ def _summed(groups: Sequence[PartitionGroup], record: ClusterRecord | None) -> s
 
 
 def _sound(record: ClusterRecord, judged: Judged) -> str:
-    """What is said of a cluster whose partitions all work."""
+    """The sentence about a cluster in which all partitions work."""
     partitions = words.count(record.partitions, "partition")
     if remarks := _remarks(record.groups, record):
         return "; ".join([partitions, *remarks])

@@ -1,4 +1,4 @@
-"""What a verdict rests on: small typed records that `pipelines.verdict.collect` reads from a lake."""
+"""The input of a verdict: small typed records that `pipelines.verdict.collect` reads from a lake."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from schemas.replication_events import WATCHER
 
 
 class State(Enum):
-    """What can be said of a cluster, the worst first: the order sorts lines, and nothing else."""
+    """The states of a cluster, the worst first; the order only sorts lines."""
 
     NOT_JUDGED = "NOT JUDGED"
     LOST = "LOST"
@@ -31,7 +31,7 @@ class State(Enum):
 
 
 class Condition(Enum):
-    """How a partition stands, the worst first; one that is several counts as the first."""
+    """The conditions of a partition, the worst first; a partition in several counts in the first."""
 
     OFFLINE = "offline"
     UNDER_MIN_ISR = "under min ISR"
@@ -43,7 +43,7 @@ class Condition(Enum):
 
 @dataclass(frozen=True)
 class Backlog:
-    """What `run` has yet to read of a cluster: events, and when (wall clock) the oldest were committed."""
+    """The events of a cluster that `run` has not read, and the wall-clock time at which the oldest were committed."""
 
     events: int
     oldest: datetime

@@ -25,7 +25,7 @@ def harmless(found: Sequence[Row]) -> list[str]:
 
 
 def partition(row: Row, *, ended: bool = False) -> str:
-    """How one partition stands, or stood at the end of its cluster's telemetry."""
+    """The sentence about one partition, at present or at the end of its cluster's telemetry."""
     behind = (row["leader_leo"] or 0) - (row["hw"] or 0)
     below = f" ({behind} below the log end)" if row["leader_leo"] is not None and behind > 0 else ""
     leads = "nobody leads" if row["offline"] else f"broker {_number(row['leader_id'])} leads"

@@ -17,7 +17,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def since_of(words: str) -> Since:
-    """What is meant by `15m`, `2h`, `3d` (before the present of each cluster), an ISO time (UTC), or `all`."""
+    """The meaning of `15m`, `2h`, `3d` (before each cluster's present), an ISO time (UTC), or `all`."""
     if words == "all":
         return None
     if match := re.fullmatch(r"(\d{1,99})([smhd])", words, re.ASCII):

@@ -1,4 +1,4 @@
-"""How a row of `gold/partition_health` stands, in SQL: its condition, because of whom, and whether that is known."""
+"""SQL for the state of a `gold/partition_health` row: its condition, the responsible brokers, whether it is known."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is known of one cluster, the worst sentence first."""
+    """The sentences about one cluster, the worst first."""
 
     cluster: str
     judged: Judged

@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with an answer: host names, a token, and headers on every response."""
+"""Access to the page: host names, a token, and headers that limit what a browser may do with a response."""
 
 from __future__ import annotations
 

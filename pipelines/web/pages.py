@@ -81,7 +81,7 @@ def post_gate(request: Request, reader: Source, asked: Question) -> Response:
 
 
 def error_page(request: Request, status: int, words: str, headers: Mapping[str, str]) -> Response:
-    """What went wrong, in the frame of the page, with the way back."""
+    """The error in the frame of the page, with the way back."""
     reader: Reader = request.app.state.reader
     frame = _frame(request, reader, Asked())
     page = templates().get_template("error.html").render(frame, status=status, words=words, refreshes=False)
@@ -107,7 +107,7 @@ def _page(
 
 
 def _frame(request: Request, reader: Reader, asked: Asked) -> dict[str, Any]:
-    """What the frame of every page shows."""
+    """The values in the frame of every page."""
     chosen = {name: request.query_params.get(name) or request.cookies.get(name) for name in CHOICES}
     return {
         **{name: value if (value := chosen[name]) in CHOICES[name] else CHOICES[name][0] for name in CHOICES},

@@ -42,5 +42,5 @@ Source = Annotated[Reader, Depends(_reader)]
 
 
 def timing(asked: Asked) -> str:
-    """How long each part of an answer took, as the header Server-Timing has it."""
+    """The times of an answer's parts, as the header Server-Timing."""
     return ", ".join(f"{name};dur={ms:.1f}" for name, ms in asked.timings.items())

@@ -130,7 +130,7 @@ class Reader:
             return self._snapshot
 
     def answer(self, key: Hashable, compute: Callable[[Snapshot], T], valid: Callable[[T], bool] = lambda _: True) -> T:
-        """What `compute` reads of the present snapshot; kept under `key` while that stands and it is `valid`."""
+        """The result of `compute` on the present snapshot, kept under `key` while that lasts and it is `valid`."""
         with self._lock:
             snapshot = self.snapshot()
             if key in self._answers and valid(self._answers[key]):

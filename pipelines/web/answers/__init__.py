@@ -1,1 +1,1 @@
-"""What each view says, as data: the pages and the JSON are made of the same answers."""
+"""The answers of the views as data, from which both pages and JSON are made."""
