@@ -117,8 +117,9 @@ def take_follower(one: Present, row: Record, rounds: Rounds, found: Found) -> No
     if leo < member.leo:
         member.fetched = -1
     elif leo > member.leo >= 0 and member.answers == 1 and member.since >= of.began:
-        if answered_always(rounds, of.cluster, row.broker, member.since, ts):  # else it may have started again
-            member.fetched = member.leo
+        from_before = 0 <= row.log_epoch < of.epoch  # the former leader may go on to answer its fetches
+        if not from_before and answered_always(rounds, of.cluster, row.broker, member.since, ts):
+            member.fetched = member.leo  # it has not started again meanwhile
     if member.answers != 1 or member.leo != leo:
         member.since = ts
     if member.first == -1 or leo < member.leo:  # until its log was cut it may have been caught up

@@ -123,6 +123,20 @@ def test_the_log_of_a_follower_that_grew_before_the_term_says_nothing_of_its_fet
     assert held(one, two, three) == (9_998, [2, 3])
 
 
+@pytest.mark.parametrize(("log_epoch", "holders"), [(0, [2, 3]), (1, [2]), (None, [2])])
+def test_a_log_that_grew_by_records_of_an_earlier_epoch_may_follow_the_former_leader(log_epoch, holders):
+    """A leader that is cut off from the controllers goes on to answer fetches: the new one knows nothing of them."""
+    one, two, three = (one.round(-20_000) for one in cluster())
+    one.config(0, lag_max_ms=30_000)
+    one.seen(2_000, 1, 1).began(2_900, 1, 120)
+    for at in (5_000, 10_000, 15_000):
+        one.leads(at, 1, 200, 100)
+    two.follows(4_000, 150, log_epoch=0)
+    three.follows(4_500, 150, log_epoch=0).follows(9_500, 190, log_epoch=log_epoch)
+    rounds(15_000, one, two, three, since=5_000, every=5_000)
+    assert held(one, two, three) == (9_998, holders)
+
+
 def test_a_replica_that_missed_a_round_may_have_started_again_and_fetched_from_further_below():
     watched = waiting(second=((4_000, 150), (9_000, 180)))
     watched[1].hung(8_000)
