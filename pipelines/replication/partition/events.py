@@ -121,33 +121,35 @@ def values(column: pa.ChunkedArray) -> list[Any]:
 
 
 class TermSummary(PersistedFrozen, frozen=True):
-    """The kernel's summary of one term as of a time.
-
-    `hmax`: the largest HW reconstructed or reported in it. `leader_leo`: the leader's LEO as it ended. `fetchers`: the
-    replicas that fetched from the leader in it. `has_gap`: telemetry of the leader is missing in it. `level`: the
-    telemetry level of the leader's source. `misread`: the leader wrote lines in it that were not understood. `cut_off`:
-    a report above hmax that nothing else confirms, and after which that broker's incarnation wrote no more: it may have
-    been killed right after it, at `cut_off_ts`. `cut_off_until`: when a row of it came after all. `reported`: the
-    largest HW that the leader reported and that was computed, or accepted. `witnessed`: the largest that counts though
-    it was not computed, told at `witnessed_ts`. `min_isr_told`: whether min.insync.replicas of the topic itself is
-    known, above 1 up to that less one. `epoch`: its leader epoch, of a term that is over.
-    """
+    """The kernel's summary of one term as of a time."""
 
     hmax: int | None = None
+    """The largest HW reconstructed or reported in it."""
     leader_leo: int | None = None
+    """The leader's LEO at its end."""
     fetchers: frozenset[int] = frozenset()
+    """The replicas that fetched from the leader in it."""
     has_gap: bool = False
+    """Whether telemetry of the leader is missing in it."""
     level: int = 0
+    """The telemetry level of the leader's source."""
     misread: bool = False
+    """Whether the leader wrote lines in it that were not understood."""
     cut_off: int | None = None
+    """An unconfirmed report above hmax after which that incarnation wrote no more: it may have been killed then."""
     cut_off_ts: int = 0
     cut_off_until: int = 0
+    """When the incarnation wrote again after all."""
     reported: int | None = None
+    """The largest HW that the leader reported and that was computed, or accepted."""
     witnessed: int | None = None
+    """The largest HW that counts although it was not computed, told at `witnessed_ts`."""
     witnessed_ts: int | None = None
     witnessed_from: int | None = None
     min_isr_told: int = 1
+    """0 if min.insync.replicas of the topic is not known, 1 if it is; above 1, known as long as it is smaller."""
     epoch: int = -1
+    """The leader epoch of a term that is over."""
 
     @property
     def complete(self) -> bool:

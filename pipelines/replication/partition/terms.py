@@ -33,36 +33,19 @@ class LeastStart(NamedTuple):
 
 
 class Term(Persisted):
-    """One term. `start_ts` is None while only an unclean election has announced it.
-
-    `stored_hw`: the largest HW of this term that a broker reports when it next starts; `stored_by`: which broker, in
-    words; `stored_at`: when; `stored_behind_gap`: telemetry of that broker is missing before its start, or a resumption
-    was told late, so the HW may be one of a later term; `stored_in_epoch`: the leader epoch the HW is of, where no
-    leader reported that epoch's start in time. `returned_leo`: the LEO with which its leader comes back. `has_gap`:
-    telemetry of its leader is missing in it;
-    `gap_at_start`: as the term was judged; `behind_gap`: missing before it, with no earlier event of that broker.
-    `summary`: what the kernel knew of it when it was judged to be over, its HWs up to `summary_at`; `over`: its leader
-    does nothing in it any more. `published`: its row of silver/hw_regressions written last, as JSON text.
-    `loss_excluded`: it is known to begin with all that was committed before it. `whole`: whether its leader told all
-    that it did in it: it went on after it in the same life, or had stopped cleanly; None where it has told nothing
-    since. `log_start`: the largest known before it. `own_before`: when its leader began to lead or follow before that,
-    `restarted`: when it last did so in the leader epoch that it was in, 0 where it did not tell; `shrunk`: see Terms.
-    `returned`: when its leader told something again, while the controller may yet tell of a start of it before that.
-    `perhaps`: replicas that fetched in its epoch, in it or in another of its terms. `across_seam`: it resumes an epoch
-    behind a seam, or its leader told of no epoch before that, see `Terms.crosses_seam`. `had_ended`: its leader tells
-    that it resumed its epoch when that was over: those that went on may have what it lacks. `stored_on`: the first
-    HW of the disk that told `stored_hw` (source id and epoch, HW, time), until it is settled; `contradicted`: sources
-    whose disks say of the term what its leader contradicts. `entries`: (leader epoch, offset at which it
-    begins in the log of its leader), as a watcher asked.
-    """
+    """One term of a leader."""
 
     epoch: int
     broker_id: int
     ordinal: int
     ts: int
+    """When the term began, or was announced."""
     due: int
+    """When it is to be judged; 0 if it was."""
     start_ts: int | None = None
+    """None while only an unclean election has announced the term."""
     start_offset: int | None = None
+    """The start offset; only an upper bound if a disk told it, see `known_start`."""
     start_hw: int | None = None
     unclean: bool | None = None
     topic_id: str | None = None
@@ -70,34 +53,61 @@ class Term(Persisted):
     isr: tuple[int, ...] | None = None
     min_isr: int | None = None
     stored_hw: int | None = None
+    """The largest HW of this term that a broker reports when it next starts."""
     stored_by: str | None = None
+    """That broker, in words."""
     returned_leo: int | None = None
+    """The LEO with which the leader comes back."""
     has_gap: bool = False
+    """Whether telemetry of the leader is missing in the term."""
     gap_at_start: bool = False
+    """Whether it was missing when the term was judged."""
     fetchers: frozenset[int] = frozenset()
     summary: TermSummary | None = None
+    """The kernel's summary when the term was judged to be over."""
     summary_at: int = 0
+    """The time up to which the summary has HWs."""
     over: bool = False
+    """Whether the leader does nothing in the term any more."""
     revision: int = 0
     published: str | None = None
+    """Its last row of silver/hw_regressions, as JSON text."""
     loss_excluded: bool = False
+    """Whether it is known to begin with all that was committed before it."""
     stored_behind_gap: bool = False
+    """Telemetry before that start is missing, or a resumption was told late: the HW may be of a later term."""
     stored_in_epoch: int | None = None
+    """The leader epoch of the HW, if no leader reported the start of that epoch in time."""
     behind_gap: bool = False
+    """Whether telemetry is missing before the term, with no earlier event of its leader."""
     whole: bool | None = None
+    """Whether the leader told all of the term: it went on afterwards in the same life, or stopped cleanly."""
     log_start: int = 0
+    """The largest log start known before the term."""
     own_before: int = 0
+    """When the leader began to lead or follow before the term."""
     returned: int = 0
+    """When the leader told something again, while the controller may yet tell of an earlier start of it."""
     perhaps: frozenset[int] = frozenset()
+    """The replicas that fetched in its epoch, in this or another term of the epoch."""
     across_seam: bool = False
+    """It resumes an epoch behind a seam, or its leader told of no earlier epoch, see `Terms.crosses_seam`."""
     restarted: int = 0
+    """When the leader last started again in the leader epoch that it was in; 0 if not told."""
     stored_at: int = 0
+    """When `stored_hw` was reported."""
     shrunk: int = 0
+    """See `Terms.shrunk`."""
     stored_behind_kill: bool | None = False
+    """As `CommittedMark.behind_kill`, of the broker that reports `stored_hw`."""
     had_ended: bool = False
+    """The leader resumed its epoch after the end of that epoch: replicas that went on may have what it lacks."""
     stored_on: tuple[str, int, int, int] | None = None
+    """The first HW of the disk that told `stored_hw` (source id and epoch, HW, time), until it is settled."""
     contradicted: frozenset[str] = frozenset()
+    """The sources with disks that contradict the term's leader."""
     entries: tuple[tuple[int, int], ...] = ()
+    """(leader epoch, start offset) in the leader's log, as a watcher asked."""
 
     @property
     def key(self) -> TermKey:
@@ -219,28 +229,30 @@ class PendingHw(Persisted):
 
 
 class CommittedMark(Persisted):
-    """Hmax: the largest HW known since the last loss. `exact`: nothing above it can have been committed.
-
-    `by`: what reports it, in words; `epoch` and `broker_id`: of which term it is. `leo`: the largest LEO of those terms
-    where known, above which nothing can be lost. `bound`: an offset at or above every HW. `behind_gap`: telemetry is
-    missing before the report, which may be of a later term. `unreported_epoch`: it is of this leader epoch, whose start
-    no leader reported in time. `whole`: its leader reported all its HWs of that term, as far as its own rows show.
-    `most`: the largest HW that was reported, or computed only. `behind_kill`: `behind_gap` as its broker did not stop
-    cleanly, which may have stored it before it cut its log; None: it may not have stopped.
-    """
+    """Hmax: the largest HW known since the last loss."""
 
     offset: int | None = None
     exact: bool = False
+    """Whether nothing above it can have been committed."""
     by: str = "reported"
+    """The report, in words."""
     epoch: int | None = None
     broker_id: int | None = None
+    """The leader of the term of the HW, in `epoch`."""
     leo: int | None = None
+    """The largest known LEO of those terms, above which nothing can be lost."""
     bound: int | None = None
+    """An offset at or above every HW."""
     behind_gap: bool = False
+    """Whether telemetry is missing before the report, which may be of a later term."""
     unreported_epoch: int | None = None
+    """The leader epoch of the HW, if no leader reported its start in time."""
     whole: bool = False
+    """Whether the leader reported all HWs of that term, as far as its own rows show."""
     most: int | None = None
+    """The largest HW that was reported, or only computed."""
     behind_kill: bool | None = False
+    """Whether the gap is an unclean stop: the HW may have been stored before the log was cut. None: perhaps."""
 
 
 class Terms(Persisted):
