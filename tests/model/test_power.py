@@ -27,7 +27,8 @@ import pytest
 from pipelines.gate import judgement
 from pipelines.replication.batch.term_lookup import StateTermLookup
 from pipelines.replication.partition import loss, loss_exclusion, stored_high_watermarks, truncations
-from pipelines.replication.partition.terms import BrokerPosition, LeastStart, Terms
+from pipelines.replication.partition.one_term import BrokerPosition, LeastStart
+from pipelines.replication.partition.terms import Terms
 from tests.model import stopping
 from tests.model.known import KEPT
 from tests.model.search import found

@@ -13,8 +13,8 @@ from pipelines.replication.compiled.progress import NoProgress
 from pipelines.replication.compiled.types import I64, NULL32
 from pipelines.replication.partition.events import PartitionEvent
 from pipelines.replication.partition.history import NO_WORD, PartitionHistory
+from pipelines.replication.partition.one_term import Term
 from pipelines.replication.partition.registration import PartitionRegistration
-from pipelines.replication.partition.terms import Term
 from pipelines.replication.state.state import OrderKey, State
 
 Queue = list[tuple[OrderKey, PartitionEvent]]

@@ -15,7 +15,7 @@ from pipelines.replication.batch.run_terms import TermResults
 from pipelines.replication.compiled.types import NEVER, NULL32
 from pipelines.replication.metadata.brokers_and_configs import BrokerState
 from pipelines.replication.partition.events import TermSummary
-from pipelines.replication.partition.terms import Term
+from pipelines.replication.partition.one_term import Term
 from pipelines.replication.rules import Rules
 from pipelines.replication.samples.partitions import SampledEpoch
 from pipelines.replication.state.state import State

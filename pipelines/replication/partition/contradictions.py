@@ -6,7 +6,8 @@ from typing import Any
 
 from pipelines.replication.partition.broker_lives import UNTOLD_US
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
-from pipelines.replication.partition.terms import Term, Terms
+from pipelines.replication.partition.one_term import Term
+from pipelines.replication.partition.terms import Terms
 from schemas.event_types import epoch_entries
 from schemas.levels import POLLED
 

@@ -15,12 +15,13 @@ from pipelines.replication.partition.loss_exclusion import (
     may_be_unclean,
     missing_to_exclude_loss,
 )
+from pipelines.replication.partition.one_term import CommittedMark, Term
 from pipelines.replication.partition.stored_high_watermarks import (
     attribute_pending,
     count_hws_of_before,
     settle_ends,
 )
-from pipelines.replication.partition.terms import KEPT_TERMS, CommittedMark, Term
+from pipelines.replication.partition.terms import KEPT_TERMS
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import judge_truncation, reads_less, still_unexplained

@@ -13,8 +13,9 @@ from pipelines.replication.partition import codec
 from pipelines.replication.partition.codec import Persisted
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
+from pipelines.replication.partition.one_term import Term
 from pipelines.replication.partition.registration import PartitionRegistration
-from pipelines.replication.partition.terms import Term, Terms
+from pipelines.replication.partition.terms import Terms
 from pipelines.replication.partition.topic_history import TopicHistory
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US, TopicIdentity
 

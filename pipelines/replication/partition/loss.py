@@ -7,7 +7,8 @@ from typing import Any
 
 from pipelines.replication.partition.codec import PersistedFrozen
 from pipelines.replication.partition.events import TermLookup, TermSummary
-from pipelines.replication.partition.terms import STORED_BY, CommittedMark, LeastStart, Term, Terms
+from pipelines.replication.partition.one_term import STORED_BY, CommittedMark, LeastStart, Term
+from pipelines.replication.partition.terms import Terms
 from schemas.levels import LEAN
 
 WITNESSED = "reports of its leader above what was computed"

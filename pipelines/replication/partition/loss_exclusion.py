@@ -20,7 +20,8 @@ from pipelines.replication.partition.broker_lives import (
 from pipelines.replication.partition.events import TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import differing_records, wrong_clocks
-from pipelines.replication.partition.terms import CommittedMark, Term, Terms
+from pipelines.replication.partition.one_term import CommittedMark, Term
+from pipelines.replication.partition.terms import Terms
 from schemas.event_types import CLEAN_START, UNCLEAN_START
 from schemas.hw_regressions import UPPER_BOUND
 

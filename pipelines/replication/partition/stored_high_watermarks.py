@@ -14,15 +14,8 @@ from pipelines.replication.compiled.types import NEVER
 from pipelines.replication.partition.broker_lives import UNTOLD_US, count_clean_starts, is_life_told, next_look
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
-from pipelines.replication.partition.terms import (
-    STORED_BY,
-    BrokerPosition,
-    CommittedMark,
-    PendingHw,
-    Term,
-    TermKey,
-    Terms,
-)
+from pipelines.replication.partition.one_term import STORED_BY, BrokerPosition, CommittedMark, PendingHw, Term, TermKey
+from pipelines.replication.partition.terms import Terms
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from schemas.event_types import CLEAN_START, UNCLEAN_START, epoch_entries
 

@@ -12,6 +12,7 @@ from pipelines.replication.partition.commitment import by_controller, provisiona
 from pipelines.replication.partition.contradictions import contradicted_entries
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.loss import Verdict, judge
+from pipelines.replication.partition.one_term import BrokerPosition, Term, TermKey
 from pipelines.replication.partition.printed_ends import count_printed_hw, judge_printed_hw
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.stored_high_watermarks import (
@@ -21,7 +22,6 @@ from pipelines.replication.partition.stored_high_watermarks import (
     raised,
     take_checkpoints,
 )
-from pipelines.replication.partition.terms import BrokerPosition, Term, TermKey
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from pipelines.replication.partition.topic_state import TopicState
 from pipelines.replication.partition.truncations import HwMovedBack, truncation_of

@@ -14,9 +14,10 @@ from pipelines.replication.partition.codec import Persisted
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict
+from pipelines.replication.partition.one_term import Term
 from pipelines.replication.partition.registration import PartitionRegistration
 from pipelines.replication.partition.rows import Place, regression
-from pipelines.replication.partition.terms import Term, Terms
+from pipelines.replication.partition.terms import Terms
 from pipelines.replication.partition.truncations import HwMovedBack, Truncation, moved_back
 
 

@@ -9,7 +9,8 @@ from pipelines.replication.partition.codec import Persisted, PersistedFrozen
 from pipelines.replication.partition.events import PartitionEvent, TermLookup
 from pipelines.replication.partition.isr_changes import IsrHistory
 from pipelines.replication.partition.loss import Verdict, judge, mark_at_start
-from pipelines.replication.partition.terms import CommittedMark, Term, TermKey, Terms
+from pipelines.replication.partition.one_term import CommittedMark, Term, TermKey
+from pipelines.replication.partition.terms import Terms
 from pipelines.replication.partition.topic_ids import CONFIRMATION_US
 from schemas.event_types import POSITION, cut_answer
 
