@@ -72,8 +72,8 @@ FROM lasted LEFT JOIN rounds USING (cluster) LEFT JOIN told_before USING (who, t
 WHERE wrong AND (ended - ts >= least($lasting, lasting) OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
 ORDER BY ALL
 """
-TWICE = 0.75
-"""Share of the time of two rounds; a state that lasted so long was seen in two rounds in a row."""
+AGAIN, TWICE = 0.49, 0.75
+"""Shares of the time of two rounds: a state that holds was seen by the next round; one that is over, by two rounds."""
 _REPLICA = (
     "{'cluster': p.cluster, 'topic': p.topic, 'topic_id': coalesce(p.topic_id, ''), 'partition': p.partition, "
     "'replica': %s}"
@@ -212,7 +212,10 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
         for row in _own(evaluation.ask(marks + SPELLS, lasting=least, rule=name)):
             maybe_alone = len(row["assigned"] or ()) == 1 or row["closed"] or not row["judged"]
             lasts = (alone if maybe_alone else settings.for_s) * SECOND
-            lasts = max(lasts, round(TWICE * row.pop("two_rounds_s") * SECOND))
+            two_rounds = row.pop("two_rounds_s") * SECOND
+            if not row["open"] and row["last"] - row["first"] < round(TWICE * two_rounds) and not row["told"]:
+                continue
+            lasts = max(lasts, round(AGAIN * two_rounds))
             quiet = quiet_for(evaluation.restarts, row["cluster"], row["missing"] or ())
             fires = firing_time(row["first"], lasts, quiet)
             row["lasting"] = least_of(lasts, row["lasting"])

@@ -399,8 +399,8 @@ def test_what_must_last_is_pending_until_it_is_told(marks, clock, expected):
     [
         pytest.param(3, 51, 60, 1, id="logs told it, at once, though it is over"),
         pytest.param(1, 55, 60, 0, id="polled, back in the next round"),
-        pytest.param(1, None, 55, 0, id="polled, seen by one round so far"),
-        pytest.param(1, None, 58, 1, id="polled, seen by two rounds running"),
+        pytest.param(1, None, 54, 0, id="polled, seen by one round so far"),
+        pytest.param(1, None, 55, 1, id="polled, seen by two rounds running"),
         pytest.param(1, 60, 70, 1, id="polled, two rounds, and over"),
     ],
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[3]
 PACKAGES = ("hwmark", "pipelines", "schemas", "generators")
 PRODUCT = [path for root in PACKAGES for path in (REPOSITORY / root).rglob("*.py")]
-LEFT = {"Of": 23, "What": 265, "Who": 12, "Whose": 3, "Which": 40, "How": 72, "Where": 37}
+LEFT = {"Of": 3, "What": 29, "Who": 0, "Whose": 0, "Which": 8, "How": 7, "Where": 5}
 """Docstrings that begin with a clause where a noun or verb is wanted: lower a number when you have mended some."""
 
 
