@@ -90,7 +90,7 @@ class _Source:
         self.hw = directory.high_watermark(source) if is_of_log else None
 
     def limits(self, offsets: Range | None) -> Iterator[str]:
-        """What the log, or the surviving ones, do not have of `offsets`, in words."""
+        """The parts of `offsets` that the log, or the surviving ones, lack, in words."""
         log, starts = self.log, [one.log.log_start for one in self.survivors]
         if not self.source.is_replica:
             return
