@@ -70,16 +70,18 @@ def segments(folder: Path, *, renamed: bool = False) -> list[Segment]:
     return sorted((one for one in matches if renamed or not one.deleted), key=lambda one: (one.deleted, one.base))
 
 
-def blocks(segment: Segment, end: WalkEnd, start: int = 0) -> Iterator[tuple[Array, bytes]]:
+def blocks(segment: Segment, end: WalkEnd, start: int = 0, first: int = 0) -> Iterator[tuple[Array, bytes]]:
     """Blocks of batch headers (BATCH) with the bytes that they lie in; `end` says where and why the walk ended.
+
+    `first`: bytes of the first block, if it is the only one that is wanted.
 
     Raises Unreadable where the disk fails. The bytes of a block begin where its first batch does.
     """
     with opened(segment.path) as descriptor:
         least = segment.base if not start else 0
         state = np.array([start, least, 0, WHOLE, 0, least, segment.base], np.int64)
-        size, window = os.fstat(descriptor).st_size, WINDOW
-        out = np.zeros(min(WINDOW, max(size, 1)) // SMALLEST_OLD + 1, BATCH)
+        size, window = os.fstat(descriptor).st_size, first or WINDOW
+        out = np.zeros(min(window, max(size, 1)) // SMALLEST_OLD + 1, BATCH)
         while state[0] < size:
             data = read_at(segment.path, descriptor, int(state[0]), window)
             state[2], is_last = 0, int(state[0]) + len(data) >= size or len(data) < window

@@ -22,7 +22,7 @@ MOST_ALIKE = 8
 """Batches of a producer that are compared with a record: a broker takes five that are not acknowledged."""
 _NOT_WHOLE = ("unreadable", "damaged", "torn", "gap")
 _RANGE = np.dtype([("producer", "i8"), ("producer_epoch", "i2"), ("sequence", "i8"), ("end", "i8"), ("position", "i8"),
-                   ("file", "i4")])  # fmt: skip
+                   ("size", "i4"), ("file", "i4")])  # fmt: skip
 
 
 class Survivor:
@@ -118,7 +118,7 @@ class Survivor:
         if self._read[0] != (file, position):
             by_place: dict[int, Record] = {}
             try:
-                block, data = next(blocks(self._files[file], WalkEnd(), position))
+                block, data = next(blocks(self._files[file], WalkEnd(), position, int(place["size"])))
                 (one,) = batches(block[:1], data, block)
                 by_place = {record.offset - int(one.batch["base"]): record for record in one.records()}
             except (Unreadable, OSError, Damaged):
@@ -138,7 +138,7 @@ def holds(survivors: Sequence[Survivor], batch: np.void, record: Record, sequenc
 def _ranges(block: Array, file: int) -> Array:
     data = block[(block["fault"] == WHOLE) & (block["producer"] >= 0) & ((block["attributes"] & CONTROL) == 0)]
     found = np.empty(len(data), _RANGE)
-    for name in ("producer", "producer_epoch", "sequence", "position"):
+    for name in ("producer", "producer_epoch", "sequence", "position", "size"):
         found[name] = data[name]
     found["end"], found["file"] = found["sequence"] + data["last"] - data["base"], file
     return found

@@ -81,7 +81,7 @@ def write_back(
     UsageError if the topic is the original one or internal, does not exist, or has other records, and NotAnswering.
     """
     from kafka import KafkaProducer
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, MessageSizeTooLargeError
 
     taken = "to write" if dry_run else "written"
     counts, wanted, origins = Counter({taken: 0}), set[int](), set[str]()
@@ -116,6 +116,10 @@ def write_back(
                 if len(waiting) >= AT_ONCE:
                     _wait(waiting)
             _wait(waiting)
+    except MessageSizeTooLargeError as error:
+        raise UsageError(
+            f"topic {topic} takes no record as large: raise its max.message.bytes, and call again"
+        ) from error
     except KafkaError as error:
         raise NotAnswering(f"{bootstrap}, topic {topic}: {why(error, security)}") from error
     return counts

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from kafka.errors import KafkaConnectionError, MessageSizeTooLargeError
 from typer.testing import CliRunner
 
 from generators.disks.batches import BATCH, COMPRESSION
@@ -383,6 +384,46 @@ def test_a_cluster_that_does_not_answer_is_a_line(data, tmp_path, monkeypatch):
     done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", "orders-rescued")
     assert done.exit_code == 1
     assert done.stderr.startswith("hwmark: localhost:1, topic orders-rescued: ")
+
+
+class Refusing:
+    """A producer whose brokers answer every record with an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __call__(self, **settings):
+        return self
+
+    def send(self, *record):
+        return self
+
+    def get(self, timeout):
+        raise self.error
+
+    def close(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (
+            MessageSizeTooLargeError(),
+            2,
+            "topic o takes no record as large: raise its max.message.bytes, and call again",
+        ),
+        (KafkaConnectionError("socket disconnected"), 1, "localhost:1, topic o: "),
+    ],
+)
+def test_what_the_brokers_refuse_is_a_line(tmp_path, monkeypatch, error, status, words):
+    partition(directory(tmp_path / "a", 1), [batch(0)], [(0, 0)])
+    out = tmp_path / "t.jsonl"
+    hwmark("--from", tmp_path / "a", "--topic", "t", "--out", out)
+    monkeypatch.setattr("generators.disks.write_back._present", lambda *asked: set())
+    monkeypatch.setattr("kafka.KafkaProducer", Refusing(error))
+    done = hwmark("produce", out, "--bootstrap", "localhost:1", "--topic", "o", "--write")
+    assert (done.exit_code, done.stderr.startswith(f"hwmark: {words}")) == (status, True)
 
 
 def test_markers_of_control_batches_end_transactions(tmp_path):
