@@ -14,17 +14,17 @@ HEIGHT = 110
 
 @dataclass(frozen=True)
 class Value:
-    """One number of a series at a time, or anything from `low` to it, as samples leave it."""
+    """One number of a series at a time, or anything from `low` to it, as samples leave it; None: a line ends there."""
 
     ts: datetime
     series: str
-    number: float
+    number: float | None
     low: float | None = None
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Series over one axis, with their title and unit; `minutes`: each value is about the minute before its time."""
+    """Series over one axis, with their title and unit; `minutes`: each value is about the time since the one before."""
 
     title: str
     unit: str
@@ -64,6 +64,8 @@ def _drawn(panel: Panel, format: str, place: int, until: datetime | None) -> Any
         drawn.insert(0, bracket.encode(x=x, y=y, y2="low:Q", color=color))
     together = dict[int, dict[str, Any]]()
     for value in values:
+        if value["number"] is None:
+            continue
         together.setdefault(value["ts"], {"ts": value["ts"], "most": 0})[value["series"]] = value["number"]
         together[value["ts"]]["most"] = max(together[value["ts"]]["most"], value["number"])
     drawn += pointer_layers([*together.values()], "most", names, x, place)

@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from pipelines.charts.style import INK, LOST, SHADES, WIDTH, Spec, end_layer, pointer_layers, styled, time_format
+from pipelines.charts.style import CLOCK, INK, LOST, SHADES, WIDTH, Spec, end_layer, pointer_layers, styled, time_format
 from pipelines.timeline.offsets import HW, Point
 from pipelines.timeline.partition import PartitionPast
 from pipelines.verdict.words import listed
@@ -164,11 +164,7 @@ def _band(past: PartitionPast) -> Any:
     ]
     rows = alt.Y("series:N", title="in the ISR", sort=past.replicas, scale=alt.Scale(domain=past.replicas))
     bars = alt.Chart(alt.Data(values=values)).mark_bar(height=BAND - 6, clip=True)
-    tooltip = [
-        alt.Tooltip("series:N"),
-        alt.Tooltip("ts:T", format="%H:%M:%S.%L"),
-        alt.Tooltip("end:T", format="%H:%M:%S.%L"),
-    ]
+    tooltip = [alt.Tooltip("series:N", title="in the ISR"), *_since_until()]
     encoded = bars.encode(x=_x(past), x2="end", y=rows, color=_color(past), tooltip=tooltip)
     return encoded.properties(width=WIDTH, height=BAND * max(1, len(past.replicas)))
 
@@ -179,10 +175,16 @@ def _states(past: PartitionPast) -> Any:
 
     values = [{"ts": _ms(one.since), "end": _ms(one.until), "state": one.state} for one in past.states]
     names = list(dict.fromkeys(one.state for one in past.states))
-    tooltip = [alt.Tooltip("state:N"), *(alt.Tooltip(f"{name}:T", format="%H:%M:%S.%L") for name in ("ts", "end"))]
+    tooltip = [alt.Tooltip("state:N"), *_since_until()]
     bars = alt.Chart(alt.Data(values=values)).mark_bar(height=BAND - 6, clip=True, color=LOST)
     rows = alt.Y("state:N", title=None, sort=names)
     return bars.encode(x=_x(past), x2="end", y=rows, tooltip=tooltip).properties(width=WIDTH, height=BAND * len(names))
+
+
+def _since_until() -> list[Any]:
+    import altair as alt
+
+    return [alt.Tooltip(f"{name}:T", title=said, format=CLOCK) for name, said in (("ts", "since"), ("end", "until"))]
 
 
 def _ms(ts: datetime) -> int:

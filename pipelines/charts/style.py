@@ -12,6 +12,8 @@ LOST = "#e5484d"
 SHADES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f5fc4", "#8c564b")
 """Okabe and Ito's colours, told apart by all; yellow and black are left out, which vanish on one of two grounds."""
 WIDTH = 640
+CLOCK = "%Y-%m-%d %H:%M:%S.%L"
+"""How a time under a pointer is written."""
 Spec = dict[str, Any]
 
 _AXIS = {"labelColor": INK, "titleColor": INK, "tickColor": INK, "domainColor": INK, "gridColor": INK}
@@ -39,7 +41,7 @@ def pointer_layers(values: list[dict[str, Any]], y: str, names: Sequence[str], x
     import altair as alt
 
     near = alt.selection_point(name=f"near{place}", fields=["ts"], nearest=True, on="pointerover,click", empty=False)
-    tooltip = [alt.Tooltip("ts:T", format="%H:%M:%S.%L"), *(alt.Tooltip(f"{name}:Q") for name in names)]
+    tooltip = [alt.Tooltip("ts:T", title="time", format=CLOCK), *(alt.Tooltip(f"{name}:Q") for name in names)]
     data, shown = alt.Chart(alt.Data(values=values)), alt.condition(near, alt.value(0.5), alt.value(0))
     points = data.mark_point(opacity=0).encode(x=x, y=f"{y}:Q", tooltip=tooltip).add_params(near)
     return [data.mark_rule(color=INK).encode(x=x, opacity=shown), points]
@@ -48,6 +50,7 @@ def pointer_layers(values: list[dict[str, Any]], y: str, names: Sequence[str], x
 def styled(chart: Any) -> Spec:
     """The spec of a chart of Altair's, with the colours and type of all charts."""
     spec: Spec = chart.to_dict()
+    _tell_utc(spec)
     spec["background"] = "transparent"
     spec["config"] = {
         "axis": {**_AXIS, "gridOpacity": 0.15, "labelFontSize": 13, "titleFontSize": 13, "titleFontWeight": "normal"},
@@ -58,3 +61,12 @@ def styled(chart: Any) -> Spec:
         "font": "system-ui, sans-serif",
     }
     return spec
+
+
+def _tell_utc(chart: Spec) -> None:
+    """Have tooltips tell times in UTC as the axes do: a word of Vega-Lite's that Altair lacks. The default is local."""
+    for inner in (*chart.get("vconcat", ()), *chart.get("layer", ())):
+        _tell_utc(inner)
+    for told in chart.get("encoding", {}).get("tooltip", ()):
+        if told["type"] == "temporal":
+            told["scale"] = {"type": "utc"}

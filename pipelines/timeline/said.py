@@ -59,4 +59,6 @@ def _windows(lake: Lake, wanted: Filter, broker: int | None) -> Iterator[Happeni
             who = "all brokers" if named is None else words.brokers(named)
             text = f"{who} may be away until {words.clock(row['until'])}: {row['reason']}"
             about = named[0] if named and len(named) == 1 else None
-            yield Happening(row["begins"], row["cluster"], "window", "info", text, until=row["until"], broker_id=about)
+            yield Happening(
+                row["begins"], row["cluster"], "downtime", "info", text, until=row["until"], broker_id=about
+            )

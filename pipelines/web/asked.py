@@ -16,6 +16,7 @@ PER_PAGE, MOST = 100, 1000
 LONGEST = 300
 """Characters of a name or a search."""
 _INT32 = 2**31 - 1
+_KEPT = ("cluster", "since", "until", "refresh", "limit")
 
 
 @dataclass(frozen=True)
@@ -53,20 +54,26 @@ class Asked:
 
     def url(self, path: str, **changes: Any) -> str:
         """The URL of a view that keeps the cluster, the time and whether it refreshes, and has these values beside."""
-        kept = Asked(
-            cluster=self.cluster, since=self.since, until=self.until, refresh=self.refresh, limit=self.limit
-        )  # fmt: skip
-        return path + replace(kept, **changes).query()
+        return path + replace(Asked(**self.kept()), **changes).query()
+
+    def kept(self, *names: str, **changes: Any) -> dict[str, Any]:
+        """Fields that a link or form keeps: the cluster, the time, whether the page refreshes, and these."""
+        changed = replace(self, **changes).changed()
+        return {name: value for name, value in changed.items() if name in (*_KEPT, *names)}
 
     def here(self, path: str, **changes: Any) -> str:
         """The same URL with other values."""
         return path + replace(self, **changes).query()
 
     def query(self) -> str:
-        """What stands behind the path: what differs from the defaults."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
-        changed = {name: value for name, value in values.items() if value != getattr(_DEFAULT, name)}
+        """What stands behind the path."""
+        changed = self.changed()
         return f"?{urlencode(changed)}" if changed else ""
+
+    def changed(self) -> dict[str, Any]:
+        """Fields that differ from the defaults."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.compare}
+        return {name: value for name, value in values.items() if value != getattr(_DEFAULT, name)}
 
 
 _DEFAULT = Asked()

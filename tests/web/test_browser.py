@@ -336,6 +336,23 @@ def test_a_pointer_on_the_chart_of_an_incident_tells_its_values(browser, tmp_pat
         page.context.close()
 
 
+@pytest.mark.parametrize(("zone", "said"), [("utc", "12:01:25"), ("browser", "17:31:25")])
+def test_a_chart_and_what_a_pointer_tells_have_the_zone_that_is_asked_for(browser, tmp_path, zone, said):
+    lake = str(tmp_path / "lake")
+    staged_lakes.write_lake(lake, "cut_off")
+    with served(lake, refresh_s=3600, now=lambda: NOW) as url:
+        view = f"{url}{staged_lakes.VIEWS['partition']}&zone={zone}"
+        page, seen = opened(browser, view, timezone_id="Asia/Kolkata")
+        axis = page.locator('.chart [aria-label^="X-axis"]').first.get_attribute("aria-label")
+        assert axis.endswith(f"to {said}")
+        box = page.locator(".chart svg").bounding_box()
+        page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 120)
+        page.locator("#vg-tooltip-element.visible").wait_for()
+        assert f"2026-09-01 {'11' if zone == 'utc' else '17'}:" in page.inner_text("#vg-tooltip-element")
+        assert seen.said == []
+        page.context.close()
+
+
 def test_the_axis_of_a_chart_goes_on_to_now_in_a_browser_too(browser, tmp_path):
     lake = str(tmp_path / "lake")
     staged_lakes.write_lake(lake, "cut_off")

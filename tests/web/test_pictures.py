@@ -1,7 +1,12 @@
 """What the pictures of the staged lakes said wrongly, twice, or at too great length."""
 
 import re
+from datetime import datetime, timedelta
+from itertools import pairwise
 
+import pytest
+
+from pipelines.web.answers.overview import _share
 from tests.unit.project.lakes import at, health, loss, reported, sound, write
 from tests.web import staged
 from tests.web.test_five_seconds import look  # noqa: F401
@@ -182,3 +187,156 @@ def test_a_loss_that_is_handled_stands_behind_the_present(lake, ask):
     page = ask("/")
     assert "<title>OFFLINE, LOST, hwmark</title>" in page.text
     assert re.search(r"<dt>records.*?LOST 180 offsets, handled", page.text, re.S)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("healthy", "100 % of the time covered on brokers 1, 2, 3, 0 gaps"),
+        ("gone", "95 % of the time covered on broker 2, more on the others, 0 gaps"),
+        ("cut_off", "95 % of the time covered on brokers 1, 2, 3, 0 gaps"),
+    ],
+)
+def test_the_row_of_telemetry_says_what_share_of_the_time_it_covers(kind, said, look):  # noqa: F811
+    assert said in words_of(look(kind, "overview"))
+
+
+@pytest.mark.parametrize(
+    ("stretches", "share"),
+    [
+        pytest.param([], 0, id="nothing"),
+        pytest.param([(at(50), at(950))], 100, id="ends within a minute, as rows come each minute"),
+        pytest.param([(at(-500), at(100)), (at(200), at(2000))], 90, id="a hole of 100 s of 1,000"),
+        pytest.param([(at(0), at(935))], 93, id="rounded down"),
+    ],
+)
+def test_a_share_of_the_time_is_that_outside_holes(stretches, share):
+    assert _share(stretches, at(0), at(1000)) == share
+
+
+VIEW_FORMS = ("overview", "incidents", "partitions", "topic")
+
+
+@pytest.mark.parametrize("view", VIEW_FORMS)
+def test_each_form_keeps_the_time_and_whether_the_page_refreshes(view, look):  # noqa: F811
+    page = look("gone", staged.VIEWS[view] + "&since=6h&refresh=off&until=2026-09-01T12:00:00").text
+    forms = [one for one in re.findall("<form.*?</form>", page, re.S) if 'method="post"' not in one]
+    assert len(forms) >= 2
+    kept = {"cluster": "prod", "since": "6h", "refresh": "off", "until": "2026-09-01T12:00:00"}
+    for one in forms:
+        hidden = re.findall('<input type="hidden" name="([^"]*)" value="([^"]*)">', one)
+        assert kept.items() <= dict(hidden).items(), one
+        assert len(dict(hidden)) == len(hidden), one
+
+
+@pytest.mark.parametrize("view", ["brokers", "topics", "partitions", "quality"])
+def test_a_list_of_a_page_as_of_then_says_that_its_states_are_of_now(view, look):  # noqa: F811
+    page = look("gone", staged.VIEWS[view] + "&until=2026-09-01T11:00:00")
+    said = "As of 11:00:00 UTC, not now, but for states, which are of 12:01:25. now"
+    assert said in words_of(page)
+    assert "the verdict of now: " in words_of(page)
+
+
+def intervals(look, panel):  # noqa: F811
+    """What a panel of the chart of broker 2 draws: from, to and the number."""
+    layers = look(f"/charts/broker.json?{staged.VIEWS['broker'].partition('?')[2]}").json()["vconcat"][panel]["layer"]
+    line = next(one for one in layers if one["mark"]["type"] == "line")
+    assert line["mark"]["interpolate"] == "step-before"
+    values = [(datetime.fromtimestamp(one["ts"] / 1000, at(0).tzinfo), one["number"]) for one in line["data"]["values"]]
+    pairs = pairwise(values)
+    return [(one[0], other[0], other[1]) for one, other in pairs if None not in (one[1], other[1])]
+
+
+def test_what_happened_within_a_minute_stands_there_in_a_chart_of_a_day(lake, ask):
+    sound(lake, health("clicks", 0))
+    row = {"broker_id": 2, "partitions": 7}
+    write(
+        lake,
+        "broker_minute",
+        *(row | {"minute": at(-60 * n), "max_lag_records": 900 if n == 100 else 5} for n in range(1, 1400)),
+    )
+    (since, until, _), *others = [one for one in intervals(ask, 0) if one[2] == 900]
+    assert others == []
+    assert since <= at(-6000) < at(-5940) <= until
+    assert until - since <= timedelta(minutes=6)
+
+
+def test_minutes_of_which_nothing_is_known_have_no_line_and_the_first_has_one(lake, ask):
+    sound(lake, health("clicks", 0))
+    minutes = [at(-3600), at(-3540), at(-600)]
+    write(lake, "broker_minute", *({"broker_id": 2, "minute": one, "max_lag_records": 5} for one in minutes))
+    assert [one[:2] for one in intervals(ask, 0)] == [
+        (at(-3600), at(-3540)), (at(-3540), at(-3480)), (at(-600), at(-540)),
+    ]  # fmt: skip
+
+
+def test_what_left_a_broker_shows_stands_below_its_states_at_the_same_time(lake, ask):
+    sound(lake, health("clicks", 0))
+    write(lake, "replication_events", {"event_type": "progress", "partition": -1, "ts": at(-3600), "broker_id": 1})
+    shrink = {"change": "shrink", "cause": "lag", "removed": [2], "isr_before": [1, 2], "isr_after": [1]}
+    write(lake, "isr_changes", shrink | {"topic": "clicks", "added": [], "ts": at(20), "revision": 1})
+    answer = ask(f"/api/v1{staged.VIEWS['broker']}&since=15m").json()
+    since, until = map(datetime.fromisoformat, answer["within"])
+    assert until - since > timedelta(minutes=14)
+    ends = [int(end) for y, end in re.findall(r"([\d.]+)H(\d+)", answer["left"][0][2]) if float(y) == 1]
+    shown = float(
+        re.search(r'class="bands s0" viewBox="0 0 ([0-9.]*) 28"', ask(f"{staged.VIEWS['broker']}&since=15m").text)[1]
+    )
+    assert [end - 1 <= shown * ((at(20) - since) / (until - since)) <= end for end in ends] == [True]
+
+
+def test_an_incident_names_its_topics_once_and_a_partition_itself(look):  # noqa: F811
+    affected = section(look("gone", "incident"), "affected")
+    assert affected.count(">clicks<") == 1
+    assert "<dd>1 partition offline (audit-1), 69 at risk</dd>" in affected
+    lost = words_of(look("lost", "partition"))
+    assert "prod/clicks-0: offsets 4973..5152" not in lost.partition("the verdict")[0]
+
+
+def test_a_range_that_is_lost_says_who_reads_it(look):  # noqa: F811
+    assert "read by billing, fraud" in words_of(look("lost", "partition"))
+    assert "read by" not in words_of(look("gone", "partition"))
+
+
+def test_what_a_polled_follower_is_behind_is_at_most_that(look):  # noqa: F811
+    rows = re.findall(r"<tr>.*?</tr>", section(look("healthy", "partition"), "replicas"), re.S)
+    assert [re.sub("<[^>]*>", "", row.rpartition("<td")[2].partition(">")[2]) .strip() for row in rows[1:]] == [
+        "", "at most 1", "at most 1",
+    ]  # fmt: skip
+
+
+def test_a_broker_that_does_not_answer_says_since_when_and_its_age_goes_on(look):  # noqa: F811
+    shown = section(look("gone", "overview"), "brokers")
+    assert re.search(r'does not answer <span class="age">since <time datetime="2026-09-01T11:56:00.000Z">', shown)
+    assert 'class="age" data-at="2026-09-01T11:56:00.000Z"' in shown
+    sources = section(look("gone", "quality"), "sources")
+    assert sources.count('class="age" data-at=') == 3
+
+
+def test_times_of_a_chart_are_in_the_zone_of_its_axis(look):  # noqa: F811
+    for view in ("partition", "broker"):
+        spec = look("lost", f"/charts{staged.VIEWS[view].replace('?', '.json?')}").text
+        told = re.findall(r'\{[^{}]*"format":"%Y-[^{}]*(?:\{[^{}]*\}[^{}]*)?\}', spec)
+        assert told
+        assert [one for one in told if '"scale":{"type":"utc"}' not in one] == [], "Vega tells it in the browser's zone"
+
+
+@pytest.mark.parametrize("view", ["broker", "topic", "partition"])
+def test_what_an_open_incident_concerns_leads_to_it_and_says_what_to_do(view, look):  # noqa: F811
+    shown = section(look("gone", view), "title")
+    assert re.search(
+        r'<a href="/incident[^"]*3f2a9c0d11aa22bb">OFFLINE prod: broker 2, 1 partition of audit</a>', shown
+    )
+    assert '<span class="next">Start broker 2</span>' in shown
+    assert "/incident" not in section(look("healthy", view), "title")
+
+
+def test_a_sound_partition_is_not_shown_an_incident_of_another_one(look):  # noqa: F811
+    opened = {
+        number: look("lost", f"/api/v1/partition?cluster=prod&topic=clicks&partition={number}").json()["opened"]
+        for number in (0, 5)
+    }
+    assert [[one["text"] for one in opened[number]] for number in (0, 5)] == [
+        ["LOST prod: unclean election, 180 offsets of clicks"],
+        [],
+    ]

@@ -18,6 +18,7 @@ from pipelines.verdict.known import UnknownNameError
 from pipelines.web.answers import common
 from pipelines.web.answers.brokers import STATES, Tile, broker_rows, tile
 from pipelines.web.answers.common import WORST_FIRST, Sentence, rows, sentences_of, standings, surveyed, timed, verdicts
+from pipelines.web.answers.incidents import Card, incident_rows, open_cards
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import broker_lag, broker_minute, isr_changes, partition_hw, replication_events
@@ -74,6 +75,12 @@ class BrokerAnswer:
     audits: Sequence[Row]
     period: str
     alike: Sequence[common.Alike]
+    opened: Sequence[Card]
+
+    @property
+    def pieces(self) -> float:
+        """The length of the time shown in steps of `left`."""
+        return (self.within[1] - self.within[0]) / _step(self.within) if self.within else PIECES
 
 
 def broker_list(reader: Reader, asked: Asked) -> Brokers:
@@ -113,6 +120,7 @@ def broker(reader: Reader, asked: Asked) -> BrokerAnswer:
         Timeline(lines.lines[::-1], lines.left_out), concerned, matching - len(concerned),
         common.audit_findings(reader, name, f"broker_id = {asked.broker}"), common.period_words(reader, asked),
         common.alike(concerned),
+        open_cards(incident_rows(reader, asked, f"array_has(brokers, {asked.broker})"), reader),
     )  # fmt: skip
 
 
@@ -161,13 +169,18 @@ def _stretch(state: str, words: str, since: datetime, until: datetime, within: t
     return Stretch(state, words, since, left, max(2, right - left))
 
 
+def _step(within: tuple[datetime, datetime]) -> timedelta:
+    """A piece of the time: whole seconds, so that a query for the time up to now is asked once for many looks."""
+    return timedelta(seconds=(within[1] - within[0]) // timedelta(seconds=1) // PIECES + 1)
+
+
 def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None) -> list[tuple[str, int, str]]:
     """ISRs left and terms begun in each of PIECES pieces of the time: name, most, path of SVG; none without a table."""
     if within is None:
         return []
     wanted = Filter(asked.cluster, since=within[0], until=asked.until_ts)
-    step = max(1, int((within[1] - within[0]) / timedelta(seconds=1)) // PIECES + 1)
-    bin = f"date_bin(interval '{step} seconds', ts, {instant(within[0])})"
+    step = _step(within)
+    bin = f"date_bin(interval '{step // timedelta(seconds=1)} seconds', ts, {instant(within[0])})"
     lost = f"SELECT {bin} AS bin FROM ({VIEWS['isr'].select(wanted)}) WHERE array_has(removed, {asked.broker})"
     began = f"kind = 'term_start' AND leader_id = {asked.broker} AND {wanted.where(VIEWS['hw'])}"
     led = f"SELECT {bin} AS bin FROM t WHERE {began}"
@@ -176,7 +189,7 @@ def _left(reader: Reader, asked: Asked, within: tuple[datetime, datetime] | None
         if not reader.snapshot().has_table(table):
             continue
         counts = rows(reader, table, f"SELECT bin, count(*) AS n FROM ({sql}) GROUP BY bin")
-        of = {int((row["bin"] - within[0]).total_seconds()) // step: row["n"] for row in counts}
+        of = {(row["bin"] - within[0]) // step: row["n"] for row in counts}
         values = [of.get(place, 0) for place in range(PIECES)]
         said.append((name, max(values), step_path(values, max(values))))
     return said
@@ -239,13 +252,22 @@ def _panel(reader: Reader, asked: Asked, title: str, unit: str, table: Table, co
         return Panel(title, unit, ())
     step = max(1, int((found[0]["last"] - found[0]["first"]) / timedelta(milliseconds=1)) // POINTS)
     binned = f"date_bin(interval '{step} milliseconds', {time})"
-    each = f"SELECT {binned} AS ts, max({column}) AS most, {low} AS low FROM t WHERE {where} GROUP BY {binned}"
+    columns = f"min({time}) AS ts, max({time}) AS last, max({column}) AS most, {low} AS low"
+    each = f"SELECT {columns} FROM t WHERE {where} GROUP BY {binned}"
     around = "max(most) OVER (ORDER BY ts ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING)"
-    sql = f"SELECT ts, low, CASE WHEN low IS NULL THEN most ELSE {around} END AS most FROM ({each}) ORDER BY ts"
-    lasts, name = timedelta(minutes=1) if minutes else timedelta(0), f"broker {asked.broker}"
-    return Panel(
-        title,
-        unit,
-        [Value(row["ts"] + lasts, name, row["most"], row["low"]) for row in rows(reader, table, sql)],
-        minutes,
-    )
+    sql = f"SELECT ts, last, low, CASE WHEN low IS NULL THEN most ELSE {around} END AS most FROM ({each}) ORDER BY ts"
+    found, name = rows(reader, table, sql), f"broker {asked.broker}"
+    values = _intervals(found, name) if minutes else [Value(row["ts"], name, row["most"], row["low"]) for row in found]
+    return Panel(title, unit, values, minutes)
+
+
+def _intervals(found: Sequence[Row], name: str) -> list[Value]:
+    """A value at the begin and at the end of the minutes of each row; minutes without a row have no line."""
+    values: list[Value] = []
+    for row in found:
+        if values and row["ts"] > values[-1].ts:
+            values.append(Value(values[-1].ts + (row["ts"] - values[-1].ts) / 2, name, None))
+        if not values or row["ts"] > values[-1].ts:
+            values.append(Value(row["ts"], name, row["most"]))
+        values.append(Value(row["last"] + timedelta(minutes=1), name, row["most"]))
+    return values

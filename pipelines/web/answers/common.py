@@ -16,7 +16,7 @@ from pipelines.verdict.collect import Survey, survey
 from pipelines.verdict.disk_findings import standing_findings
 from pipelines.verdict.known import refuse_unknown
 from pipelines.verdict.present import STATES
-from pipelines.verdict.words import brokers, listed, span
+from pipelines.verdict.words import brokers, clock, listed, span
 from pipelines.web.asked import SINCE, Asked
 from pipelines.web.snapshot import Reader
 from schemas import audits, partition_health
@@ -105,11 +105,14 @@ def bounds(reader: Reader, asked: Asked, *, to_now: bool = True) -> tuple[dateti
 
 
 def period_words(reader: Reader, asked: Asked) -> str:
-    """The time asked for in words, `24 h`; if only a part of it is judged, how long that is."""
+    """The time asked for in words, `24 h`, or from when on; if only a part of it is judged, how long that is."""
     given = "24 h" if asked.since == SINCE else asked.since
+    begun = period(reader, asked).since
+    if asked.until or not isinstance(asked.period, timedelta):
+        return f"since {clock(begun)}" if isinstance(begun, datetime) else given
     within = bounds(reader, asked, to_now=False)
-    if asked.until or within is None or not isinstance(asked.period, timedelta):
-        return f"{given} to now" if asked.until else given
+    if within is None:
+        return given
     length = within[1] - within[0]
     return span(length) if length < asked.period - timedelta(minutes=1) else given
 

@@ -211,6 +211,11 @@ def incident_card(row: Row, every: Iterable[AlertState], reader: Reader) -> Card
     )  # fmt: skip
 
 
+def open_cards(told: Iterable[Row], reader: Reader) -> list[Card]:
+    """The open ones of these incidents as cards, without what only their alerts tell."""
+    return [incident_card(row, (), reader) for row in told if row["state"] != "ended"]
+
+
 def _cause(one: AlertState) -> str:
     """The sentence of an alert without cluster and state, which are shown beside it."""
     return one.summary.removeprefix(f"{one.labels.get('cluster', '')}: ").removeprefix(f"{state_of(one.rule)}: ")

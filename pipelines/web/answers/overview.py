@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from pipelines.lake.queries import Filter
 from pipelines.timeline.happenings import KINDS, Timeline, timeline
 from pipelines.verdict import ClusterRecord, State, Verdict, judged
+from pipelines.verdict.coverage import join
 from pipelines.verdict.one_away import one_failure_away
-from pipelines.verdict.words import level, levels
+from pipelines.verdict.records import Stretch
+from pipelines.verdict.words import NAMED, count, level, levels
+from pipelines.verdict.words import brokers as named
 from pipelines.web.answers import brokers
 from pipelines.web.answers.brokers import Rack
-from pipelines.web.answers.common import Sentence, page, pages, period_words, sentences_of, surveyed, timed, verdicts
+from pipelines.web.answers.common import (
+    Sentence,
+    bounds,
+    page,
+    pages,
+    period_words,
+    sentences_of,
+    surveyed,
+    timed,
+    verdicts,
+)
 from pipelines.web.answers.incidents import Open, open_incidents
 from pipelines.web.answers.present import ClusterLine, Count, cluster_line, counts, worst_first
 from pipelines.web.asked import Asked
@@ -22,7 +35,7 @@ from pipelines.web.snapshot import Reader
 SOURCES = 400
 LINES = 40
 HOUR = timedelta(hours=1)
-SAID = ("alert", "gate", "note", "window")
+SAID = ("alert", "gate", "note", "downtime")
 """Kinds of lines that were said, beside those that happened."""
 
 
@@ -63,6 +76,8 @@ class Overview:
     sources: Sequence[SourceLine] = ()
     more_sources: int = 0
     level: str = ""
+    coverage: Mapping[int, int] = field(default_factory=dict)
+    """By broker, the per cent of the time shown in which starts of terms on it could be seen."""
     gaps: int = 0
     period: str = ""
 
@@ -70,6 +85,17 @@ class Overview:
     def brokers(self) -> int:
         """The number of brokers that are known."""
         return sum(len(rack.brokers) for rack in self.racks)
+
+    @property
+    def covered(self) -> str:
+        """`95 % of the time covered on broker 2, more on the others`."""
+        least = min(self.coverage.values(), default=None)
+        if least is None:
+            return "coverage not known"
+        at = [broker for broker, share in self.coverage.items() if share == least]
+        who = named(at) if len(at) <= NAMED else count(len(at), "broker")
+        more = ", more on the others" if len(at) < len(self.coverage) else ""
+        return f"{least} % of the time covered on {who}{more}"
 
 
 def overview(reader: Reader, asked: Asked) -> Overview:
@@ -108,9 +134,23 @@ def _of_one(reader: Reader, asked: Asked, record: ClusterRecord, one: Verdict, l
     return Overview(
         reader.lake.root, reader.now(), record.cluster, [line], [], 1, 1, 1, _one_away(reader, asked), wrong, six,
         brokers.racks(known), quorum, quorum_since, happened, sorted({kind.name for kind in KINDS} | {*SAID}),
-        sources[:SOURCES], max(0, len(sources) - SOURCES), levels(record.levels), record.gaps.get("gap", 0),
-        period_words(reader, asked),
+        sources[:SOURCES], max(0, len(sources) - SOURCES), levels(record.levels), _coverage(reader, asked, record),
+        record.gaps.get("gap", 0), period_words(reader, asked),
     )  # fmt: skip
+
+
+def _coverage(reader: Reader, asked: Asked, record: ClusterRecord) -> dict[int, int]:
+    within = bounds(reader, asked)
+    if within is None or not record.terms:
+        return {}
+    return {broker: _share(record.terms.get(broker, ()), *within) for broker in sorted(record.replicas)}
+
+
+def _share(stretches: Sequence[Stretch], since: datetime, until: datetime) -> int:
+    """The per cent, rounded down, of a time that is in `stretches`; what `join` closes is no hole, at the ends too."""
+    joined = join([(since, since), *stretches, (until, until)])
+    covered = sum((max(min(end, until) - max(begun, since), timedelta(0)) for begun, end in joined), timedelta(0))
+    return 100 * covered // (until - since)
 
 
 def last_hour(reader: Reader, asked: Asked, present: datetime | None) -> Timeline:

@@ -29,7 +29,7 @@ from pipelines.web.answers.common import (
     timed,
     verdicts,
 )
-from pipelines.web.answers.incidents import state_of
+from pipelines.web.answers.incidents import Card, incident_rows, open_cards, state_of
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
 from schemas import hw_regressions
@@ -69,7 +69,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class PartitionAnswer:
-    """The whole view."""
+    """The whole view; `read_by`: the groups that read it, None if nobody asked; `opened`: open incidents about it."""
 
     cluster: str
     topic: str
@@ -79,6 +79,8 @@ class PartitionAnswer:
     state: str
     state_since: datetime | None
     lost: Sequence[Lost]
+    read_by: str | None
+    opened: Sequence[Card]
     row: Mapping[str, Any]
     held_by: str
     replicas: Sequence[Replica]
@@ -95,13 +97,18 @@ def partition(reader: Reader, asked: Asked) -> PartitionAnswer:
     row = standings(reader, asked, "*")[0]
     record = surveyed(reader, asked).records[0]
     over = judged.ended(record)
+    with timed(asked, "incidents"):
+        told = incident_rows(reader, asked, f"array_has(topics, {text(topic)})")
+    name, well = f"{topic}-{number}", row["rank"] > 3 and not row["unknown"]
     with timed(asked, "offsets"):
         past = past_of(reader, asked, row)
     with timed(asked, "timeline"):
         found = _timeline(reader, asked)
     return PartitionAnswer(
         cluster, topic, number, sentences_of(said), sentences.partition(row, ended=over),
-        "ended" if over else row["state"], _since(past, row), _lost(reader, asked, row), row, _held_by(row),
+        "ended" if over else row["state"], _since(past, row), _lost(reader, asked, row),
+        next((one["readers"][name] or "nobody" for one in told if name in (one.get("readers") or ())), None),
+        open_cards((one for one in told if name in one["partitions"] or not well), reader), row, _held_by(row),
         _replicas(row, {point.series: point for point in past.points} if past else {}, record.unheard),
         found.lines, found.left_out, audit_findings(reader, cluster, f"topic = {text(topic)} AND partition = {number}"),
     )  # fmt: skip

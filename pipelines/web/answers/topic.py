@@ -26,7 +26,7 @@ from pipelines.web.answers.common import (
     timed,
     verdicts,
 )  # fmt: skip
-from pipelines.web.answers.incidents import LOOKED_AT, incident_rows, owner_names
+from pipelines.web.answers.incidents import LOOKED_AT, Card, incident_rows, open_cards, owner_names
 from pipelines.web.answers.present import Field, records_field
 from pipelines.web.asked import Asked
 from pipelines.web.snapshot import Reader
@@ -76,7 +76,7 @@ class LossLine:
 class TopicAnswer:
     """The whole view; `cells` have number and state of at most CELLS partitions, none of a topic with more.
 
-    `groups`: who reads it, None if nobody asked.
+    `groups`: who reads it, None if nobody asked; `opened`: open incidents about it.
     """
 
     verdict: Sequence[Sentence]
@@ -93,6 +93,7 @@ class TopicAnswer:
     changed: Sequence[Happening]
     period: str
     alike: Sequence[Alike]
+    opened: Sequence[Card]
 
 
 def topic_lines(reader: Reader, asked: Asked) -> list[TopicLine]:
@@ -178,6 +179,7 @@ def topic(reader: Reader, asked: Asked) -> TopicAnswer:
         ],
         [one for one in changed.lines[::-1] if one.kind in CHANGES], common.period_words(reader, asked),
         common.alike([row | {"sentence": sentences.partition(row)} for row in unwell]),
+        open_cards(told, reader),
     )  # fmt: skip
 
 

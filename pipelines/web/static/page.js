@@ -7,6 +7,7 @@
   const shown = new Map(); // chart element -> {text, view}
   const seen = new Map(); // list -> ids of its rows that were shown
   const STRUCK_S = 30;
+  const inZone = document.documentElement.dataset.zone === "browser";
   let drift = 0; // of this clock against the server's, milliseconds
   let open = [];
   let state = byId("view")?.dataset.state;
@@ -29,7 +30,8 @@
       tooltip: { disableDefaultStyle: true },
     };
     const width = Math.max(200, Math.min(1200, element.clientWidth - 150)); // an axis and a label beside it stay readable
-    const made = await window.hwmarkEmbed(element, JSON.parse(text, (key, value) => (key === "width" && value === 640 ? width : value)), options);
+    const spec = inZone ? text.replaceAll('"type":"utc"', '"type":"time"') : text;
+    const made = await window.hwmarkEmbed(element, JSON.parse(spec, (key, value) => (key === "width" && value === 640 ? width : value)), options);
     before?.view.finalize();
     element.classList.remove("none");
     shown.set(element, { text, view: made.view });
@@ -78,7 +80,7 @@
   }
 
   function zones() {
-    if (document.documentElement.dataset.zone !== "browser") return;
+    if (!inZone) return;
     const two = (n) => String(n).padStart(2, "0");
     for (const time of all("time")) {
       const at = new Date(time.dateTime);
@@ -94,8 +96,7 @@
     const lines = [...all("[data-values]", chart)].map(({ dataset }) => [dataset.name, JSON.parse(dataset.values), JSON.parse(dataset.seconds)]);
     const box = chart.getBoundingClientRect(), minute = Math.floor(((event.clientX - box.left) / box.width) * lines[0][1].length);
     const at = new Date(Math.floor(Date.parse(chart.dataset.from) / 60000) * 60000 + minute * 60000);
-    const browser = document.documentElement.dataset.zone === "browser";
-    const clock = browser ? at.toTimeString().slice(0, 5) : at.toISOString().slice(11, 16);
+    const clock = inZone ? at.toTimeString().slice(0, 5) : at.toISOString().slice(11, 16);
     const said = lines.map(([name, values, seconds]) => `${name} ${values[minute] ?? "not known"}${seconds[minute] ? ` (${seconds[minute]} s)` : ""}`);
     byId("pointed").textContent = `in the minute from ${clock}, at most: ${said.join(", ")}`;
   }
@@ -167,7 +168,7 @@
     if (menu?.open && !menu.contains(event.target)) menu.open = false;
   });
   document.addEventListener("copy", (event) => { // what is copied is in UTC, whatever zone is shown
-    if (document.documentElement.dataset.zone !== "browser" || !selecting()) return;
+    if (!inZone || !selecting()) return;
     const copied = window.getSelection().getRangeAt(0).cloneContents();
     all("time", copied).forEach((time) => { time.textContent = time.dateTime; });
     event.clipboardData.setData("text/plain", copied.textContent);

@@ -98,7 +98,7 @@ def test_on_an_incident_it_says_what_the_page_says_of_it(lake, tmp_path):
     asked = words_of(client_of(lake, 0).get("/incident?incident_id=3f2a9c0d11aa22bb").text)
     for said in (
         "What now Note the ranges, and tell the owners of these topics.",
-        "what 1 partition lost offsets (clicks-0); topic clicks",
+        "what 1 partition lost offsets (clicks-0) topics clicks 1",
         "offline, at most 1 under min ISR, at most 69 under-replicated, at most 69 at once, in each minute",
         "clicks-0 OK 4973..5152 proven",
         "oncall: firing, accepted",

@@ -174,12 +174,12 @@ def test_alerts_notes_windows_and_gates_stand_among_what_happened(lake):
     write(lake, "downtimes", window, window | {"until": at(600), "written_at": at(50)})
     assert told(lake) == [
         (10, "gate", "YES: broker 3 may be stopped now"),
-        (15, "window", "broker 2 may be away until 2026-09-01 12:10:00 UTC: kernel"),
+        (15, "downtime", "broker 2 may be away until 2026-09-01 12:10:00 UTC: kernel"),
         (20, "alert", "alert under_min_isr (a1), now firing: 1 partition"),
         (30, "ISR", "broker 3 left the ISR (lag): orders-0"),
         (40, "note", "done (ops)"),
     ]
-    assert [kind for _, kind, _ in told(lake, broker=2)] == ["gate", "window", "note"]
+    assert [kind for _, kind, _ in told(lake, broker=2)] == ["gate", "downtime", "note"]
     assert [line.incident_id for line in timeline(Lake(lake), ALL, 50).lines] == [None, None, "i1", None, "i1"]
     assert [kind for _, kind, _ in told(lake, newest=True)] == [kind for _, kind, _ in told(lake)]
     newest = timeline(Lake(lake), ALL, 2, newest=True)
