@@ -97,7 +97,7 @@ class LineGrades:
         ts, level = times(rows), rows["level"].to_numpy()
         if len(ts):
             self._extend(np.sort(ts))
-        pattern = _at(patterns, ts)
+        pattern = np.maximum(_at(patterns, ts), 0)
         for family, mine in _families(rows).items():
             grades = pattern[mine]
             if family == LEADER:
@@ -150,7 +150,10 @@ class LineGrades:
         """
         own, its = _at(self.steps.get(family, []), ts), _at(other.steps.get(family, []), ts)
         finer, is_first = its > own, is_named_by_kafka(other.name) & (its == own) & (other.name < self.name)
-        before = (finer | (ts <= self.earlier.get(other.name, 0))) & other.told_before(ts) & (ts > self._ended)
+        earlier = (its == own) & (ts <= self.earlier.get(other.name, 0))
+        before = (finer | earlier) & other.told_before(ts) & (ts > self._ended)
+        if family == LEADER:  # a log that has HWs of shrinks alone may have one that the other did not print
+            before &= own >= _PRINTS_HWS
         there = other.told.keys()
         elsewhere: Mask = before | are_in(keys[1], there[1])
         if (finer | is_first).any():
@@ -187,8 +190,8 @@ def _rising(reached: Sequence[tuple[int, int]]) -> Steps:
 
 
 def _at(steps: Steps, ts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The grade reached at each time, 0 before the first."""
-    grades = np.array([0, *(grade for _, grade in steps)], np.int64)
+    """The grade reached at each time, -1 before the first."""
+    grades = np.array([-1, *(grade for _, grade in steps)], np.int64)
     return grades[np.searchsorted(np.array([since for since, _ in steps], np.int64), ts, side="right")]
 
 

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 import pytest
 
 from generators.brokerlogs.ingest import ingest_logs, read_logs
+from generators.brokerlogs.tailing import chosen_files
 from pipelines.lake.bronze import read_events
-from tests.unit.brokerlogs.log_lines import PARTITION, T0, advanced, leader, line, partition, recorded, skipped
+from tests.unit.brokerlogs.log_lines import LOG, PARTITION, T0, advanced, leader, line, partition, recorded, skipped
 from tests.unit.ingest.comparing import numbers_without_holes, reported
 
 pytestmark = pytest.mark.long
@@ -253,6 +254,32 @@ def test_the_hw_of_a_shrink_that_was_told_before_the_better_file_was_given_count
         ingest_logs([path], cluster="c", lake=lake)
     assert counts_by_file(read_events(lake))["server.log", "hw"] == 1
     assert counts_by_file(read_events(lake))["replication.log", "hw"] == 0
+
+
+FALL = "[UnifiedLog partition=orders-2, dir=/d] Non-monotonic update of high watermark from (offset=9) to (offset=7)"
+RISING = [leader(), *(advanced(n, n + 1, ms=100 * n) for n in range(20))]
+
+
+@pytest.mark.parametrize(
+    ("first", "replication", "server", "expected"),
+    [
+        ("replication", [*RISING[:6], *RISING[16:]], [shrink(1000, hw=10)], {"server": [10]}),
+        ("replication", RISING, [line(FALL, LOG, ms=1000)], {"server": [7]}),
+        ("server", RISING, [shrink(50, hw=1), shrink(1950, hw=20)], {"replication": [*range(1, 21)]}),
+    ],
+    ids=["a shrink", "a fall", "all of a finer log"],
+)
+def test_what_an_earlier_call_told_hides_no_hw_that_it_may_not_have_told(
+    first: str, replication: list[str], server: list[str], expected: dict, tmp_path: Path, monkeypatch
+) -> None:
+    """Its rows were no longer known one by one, and HWs between their times were told by none."""
+    monkeypatch.setattr(chosen_files, "STORED", 2)
+    logs = cluster(tmp_path, replication=numbered(*replication), server=stock(leader(), *server))
+    for path in (logs / f"broker-1/{first}.log", logs):
+        ingest_logs([path], cluster="c", lake=str(tmp_path / "lake"))
+    rows = read_events(str(tmp_path / "lake")).to_pylist()
+    told = [(row["source_id"][9:-4], row["hw"]) for row in rows if row["event_type"] == "hw"]
+    assert {name: [hw for source, hw in told if source == name] for name in expected} == expected
 
 
 def test_a_copy_that_ends_within_a_moment_hides_none_of_its_hws(tmp_path: Path) -> None:
