@@ -155,13 +155,14 @@ class Terms(Persisted):
 
         A source that lost its position begins a new source_epoch, and files that came after those that follow them are
         told by a source of their own: neither times nor numbers order rows on both sides, only leader epochs do.
+        Another log of the broker may tell its last start once more.
         """
         position = self.positions.get(event.broker_id)
         if position is None or not position.source_id or event.watched:
             return False
         if (position.source_id, position.source_epoch) == (event.source_id, event.source_epoch):
             return False
-        return event.ts < position.ts or writer(position.source_id) == writer(event.source_id)
+        return event.ts <= position.ts or writer(position.source_id) == writer(event.source_id)
 
     def tells_again(self, event: PartitionEvent) -> bool:
         """Whether a start is one that is known, told once more behind a seam."""

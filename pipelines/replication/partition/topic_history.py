@@ -178,18 +178,17 @@ class TopicHistory(TopicState):
     def _leader(self, event: PartitionEvent, lookup: TermLookup) -> None:
         if event.watched:
             return self._sampled_leader(event, lookup)
+        self._begin_own_term(event, lookup)
+        own = event.leader_id == event.broker_id
+        return self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
+
+    def _begin_own_term(self, event: PartitionEvent, lookup: TermLookup) -> None:
+        """Begin the term that a leader's own log tells, unless that is one that is known, told once more."""
         across_seam, position = self.terms.crosses_seam(event), self.terms.positions.get(event.broker_id)
         if across_seam and position is not None and self.terms.tells_again(event):
             if position.ts == event.ts:
                 position.source_id, position.source_epoch = event.source_id, event.source_epoch
-        else:
-            self._begin_own_term(event, lookup, across_seam=across_seam)
-        own = event.leader_id == event.broker_id
-        return self._isr(event if own else replace(event, leader_id=event.broker_id), lookup)
-
-    def _begin_own_term(self, event: PartitionEvent, lookup: TermLookup, *, across_seam: bool) -> None:
-        """Begin the term that a leader's own log tells."""
-        position = self.terms.positions.get(event.broker_id)
+            return
         is_earlier = across_seam and position is not None and event.ts < position.ts
         if not is_earlier:
             self._attribute_stored_hw(event, lookup)
@@ -405,11 +404,7 @@ class TopicHistory(TopicState):
 
     def _start_without_isr(self, event: PartitionEvent, lookup: TermLookup) -> None:
         """A leader's start up to Kafka 2.5, whose line names no ISR: an election that the leader itself tells."""
-        self._attribute_stored_hw(event, lookup)
-        if not self.terms.is_folded(event.leader_epoch or 0):
-            term = self.terms.begin(event, self.decision_time(), self.registration.topic_id)
-            self.terms.positions[event.broker_id] = _position(event, term.epoch, term.key, led=True)
-            decisions.count_pending_hws(self, event.ts, lookup)
+        self._begin_own_term(event, lookup)
         self.registration.apply(event)
 
     def _is_confirmed(self, event: PartitionEvent) -> bool:

@@ -23,9 +23,9 @@ LIVE = "replication.log"
 KEY = ("source_id", "source_epoch", "source_seq")
 FROM, TO = datetime(2026, 10, 25, 1), "%Y-%m-%d %H:%M:%S,%f"
 HEAD = (
-    "[Broker id=1] Leader orders-1 with topic id Some(8x30CauwR6S1Ou0qiySY3A) starts at leader epoch 5 from offset 0 "
-    "with partition epoch 5, high watermark 0, ISR [1,2,3], adding replicas [] and removing replicas [] . Previous "
-    "leader None and previous leader epoch was -1."
+    "[Broker id=1] Leader orders-1 with topic id Some(8x30CauwR6S1Ou0qiySY3A) starts at leader epoch {epoch} from "
+    "offset {hw} with partition epoch {epoch}, high watermark {hw}, ISR [1,2,3], adding replicas [] and removing "
+    "replicas [] . Previous leader None and previous leader epoch was -1."
 )
 
 
@@ -39,10 +39,13 @@ class Copies:
             there.mkdir()
             (there / "server.properties").write_text("node.id=1\nmin.insync.replicas=2\n")
         self.live, self.steps = self.logs / LIVE, list[str]()
-        self.numbered, self.count, self.hw, self.clock = draw.random() < 0.3, 0, 0, FROM
+        self.numbered, self.count, self.hw, self.epoch, self.clock = draw.random() < 0.3, 0, 0, 5, FROM
         self.deleted: list[bytes] = []
+        self.ran, self.read = Reconstructor(Rules()), set[tuple[str, int, int]]()
+        """What runs after each call, and the keys of the rows that it has read."""
+        self.facts = list[Facts]()
         self.live.write_text("")
-        self._print("state.change.logger", "INFO", HEAD)
+        self._print("state.change.logger", "INFO", HEAD.format(epoch=self.epoch, hw=self.hw))
 
     def _print(self, logger: str, level: str, message: str) -> None:
         self.count += 1
@@ -59,6 +62,13 @@ class Copies:
             message = f"[Partition orders-1 broker=1] High watermark updated from {before} to {after}"
             self._print("kafka.cluster.Partition", "DEBUG", message)
             self.hw += 10
+
+    def lead(self) -> None:
+        """The broker begins to lead again: in a new leader epoch, or in the same one after a restart."""
+        self.epoch += self.draw.random() < 0.7
+        self.clock += timedelta(seconds=self.draw.choice([0, 1, 120]))
+        self._print("state.change.logger", "INFO", HEAD.format(epoch=self.epoch, hw=self.hw))
+        self.write()
 
     def set_clock_back(self) -> None:
         self.clock -= timedelta(hours=self.steps.count("set_clock_back") == 1)
@@ -124,6 +134,13 @@ class Copies:
         self.steps[-1] += f" {[path.name for path in given]}"
         with suppress(NothingToRead):
             ingest_logs(given, cluster="c", lake=self.lake)
+        self.run()
+
+    def run(self) -> None:
+        events = read_events(self.lake).sort_by([(name, "ascending") for name in KEY])
+        keys = [tuple(row.values()) for row in events.select(KEY).to_pylist()]
+        self.facts.append(self.ran.update(events.filter([key not in self.read for key in keys])))
+        self.read.update(keys)
 
     def damage(self) -> None:
         for path in Path(self.lake, "_ingest").rglob("*"):
@@ -131,11 +148,13 @@ class Copies:
                 path.write_text("damaged")
 
     def proven(self) -> set[str]:
-        """The kinds of loss that are shown by all rows together, and as they came."""
+        """The kinds of loss that are shown by all rows together, and by those of each call after those before."""
         events = read_events(self.lake).sort_by([(name, "ascending") for name in KEY])
         reconstructor = Reconstructor(Rules())
+        self.run()
         live = Facts.concat([reconstructor.update(events), reconstructor.finish()])
-        tables = (replay(events, Rules()).hw_regressions, live.hw_regressions)
+        ran = Facts.concat([*self.facts, self.ran.finish()])
+        tables = (replay(events, Rules()).hw_regressions, live.hw_regressions, ran.hw_regressions)
         return {row["class"] for table in tables for row in table.to_pylist() if row["proof"] != "unproven"}
 
 
@@ -145,9 +164,9 @@ def _lines(path: Path) -> list[bytes]:
 
 
 STEPS: list[Callable[[Copies], None]] = [
-    *[Copies.write] * 6, *[Copies.call] * 6, *[Copies.rotate] * 4, Copies.set_clock_back, Copies.compress,
-    Copies.delete, Copies.restore, Copies.copy_beside, Copies.mirror, Copies.copy_last_lines, Copies.copy_some_lines,
-    Copies.replace, Copies.damage,
+    *[Copies.write] * 6, *[Copies.call] * 6, *[Copies.rotate] * 4, *[Copies.lead] * 3, Copies.set_clock_back,
+    Copies.compress, Copies.delete, Copies.restore, Copies.copy_beside, Copies.mirror, Copies.copy_last_lines,
+    Copies.copy_some_lines, Copies.replace, Copies.damage,
 ]  # fmt: skip
 
 

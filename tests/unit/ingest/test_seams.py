@@ -251,6 +251,21 @@ def test_no_loss_is_proven_across_a_seam(history: Callable[[Broker], None], tmp_
     assert broker.verdicts() == [NOT_EXCLUDED, NOT_EXCLUDED]
 
 
+def leads_in_2_5(time: str, epoch: int, offset: int) -> str:
+    """The line of a leader's start up to Kafka 2.5."""
+    return (
+        f"[2026-10-25 {time},000] INFO [Partition orders-1 broker=1] orders-1 starts at leader epoch {epoch} from "
+        f"offset {offset} with high watermark {offset}. Previous leader epoch was -1. (kafka.cluster.Partition)\n"
+    )
+
+
+def test_a_start_that_kafka_2_5_printed_and_that_is_told_again_shows_no_loss(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(f"{__name__}.leads", leads_in_2_5)
+    broker = Broker(tmp_path)
+    damaged_position(broker)
+    assert {cls for said in broker.verdicts() for cls, _ in said} <= {"loss_not_excluded"}
+
+
 def test_a_high_watermark_of_an_unknown_epoch_behind_a_seam_shows_no_loss(tmp_path: Path) -> None:
     """The lines of the next file name no leader epoch, at times of before the last start that was told."""
     broker = Broker(tmp_path)

@@ -48,6 +48,20 @@ def test_the_files_may_come_one_after_the_other_in_either_order():
         assert silver(Facts.concat([*parts, reconstructor.finish()])) == one_file()
 
 
+@pytest.mark.parametrize("lines", [slice(None), slice(-1, None)], ids=["all of it", "the last start alone"])
+def test_a_second_file_that_comes_long_after_shows_no_loss(lines):
+    """Its last start was a second one in that leader epoch, behind all that had been committed since the first."""
+    telemetry = Source().leader(0, 0, 0, 0, [1, 2], replicas=[1, 2]).append(10, 5).fetch(20, 2, 5).hw(20, 5)
+    telemetry.leader(200, 1, 5, 5, [1, 2], replicas=[1, 2]).append(300, 9).fetch(310, 2, 9).hw(310, 9)
+    telemetry.append(10_000, 90).fetch(10_010, 2, 90).hw(10_010, 90).progress(300_000).progress(400_000)
+    copies = [r | {"seq": k, "source_seq": k} for k, r in enumerate(second_file(telemetry.rows)[lines])]
+    later = telemetry.rows[-1:]
+    reconstructor = Reconstructor()
+    parts = [reconstructor.update(events_of(rows)) for rows in (telemetry.rows, later, copies)]
+    told = Facts.concat([*parts, reconstructor.finish()]).hw_regressions.to_pylist()
+    assert [row["class"] for row in told if row["severity"] == "critical"] == []
+
+
 def test_two_equal_lines_of_one_file_are_two_events():
     telemetry = Source()
     telemetry.leader(0, epoch=0, leo=0, hw=0, isr=[1, 2]).append(5, 40).fetch(6, 2, 40)
