@@ -13,7 +13,15 @@ from typing import BinaryIO
 
 from generators.brokerlogs.discovery.heads import first_bytes, is_archive
 from generators.brokerlogs.discovery.log_file import UNPACKED, LogBytes, original
-from generators.brokerlogs.discovery.streams import Splitter, arrange, order_of, prefix_of, split
+from generators.brokerlogs.discovery.streams import (
+    Splitter,
+    arrange,
+    has_several_brokers,
+    order_of,
+    prefix_of,
+    split,
+    split_by_broker,
+)
 
 PIPE = "-"
 _BROKERS_OWN = re.compile(r"^\d{20}\.|\.(?:index|timeindex|txnindex|snapshot|properties|jar)$")
@@ -26,8 +34,8 @@ _DAMAGES = (OSError, EOFError, RuntimeError, ValueError, tarfile.TarError, zipfi
 class Archives:
     """The archives of one call, each unpacked once, into folders that are gone with this object.
 
-    A file with the lines of several containers, each behind its name, or an export whose lines are not in the order of
-    time, is one, too, unless files are followed.
+    A file with the lines of several containers, each behind its name, or of several brokers, or an export whose lines
+    are not in the order of time, is one, too, unless files are followed.
     """
 
     def __init__(self, *, follow: bool = False) -> None:
@@ -46,6 +54,8 @@ class Archives:
             unpack = split
         elif not self._follow and order_of(head):
             unpack = arrange
+        elif not self._follow and head and has_several_brokers(path, head):
+            unpack = split_by_broker
         else:
             return None
         stat = path.stat()

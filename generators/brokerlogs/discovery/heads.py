@@ -9,17 +9,13 @@ from stat import S_ISREG
 
 from generators.brokerlogs.discovery.codecs import FOREIGN
 from generators.brokerlogs.discovery.log_file import LogBytes, is_settled
-from generators.brokerlogs.discovery.streams import prefix_of
+from generators.brokerlogs.discovery.streams import BROKER, prefix_of
 
 SNIFF = 1 << 16
 _BEGINNING = 4096
 SETTINGS = ("server.properties", "meta.properties")
 _LIKE_A_LOG = re.compile(r"^(?P<live>[^.].*?\.(?:log|out|dump))[.\-_~].*$")
 """Other names that people give to logs: `.old`, `.bak`, `.orig`; whether they are logs is seen by their lines."""
-_BROKER = re.compile(
-    rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]"
-    rb"|\[Controller (\d+)\]|\n\t(?:broker|node)\.id = (\d+)\n"
-)
 _HEADER = re.compile(
     rb"(?:^|\n)(?:\[\d{4}-\d\d-\d\d |\d{4}-\d\d-\d\d[ T]\d\d:|\d{13}\||\| offset: "
     rb"|\{\"(?:@timestamp|timestamp|time|ts|log)\"|[ \t,\[]*\{\"[^\n]*\"(?:message|msg|line|log|MESSAGE|textPayload)\")"
@@ -92,5 +88,5 @@ def is_dump(path: Path) -> bool:
 
 def sniff_broker(path: Path) -> int | None:
     """The broker whose log this is, from its first bytes; None where they do not name it."""
-    found = _BROKER.search(first_bytes(path))
-    return int(next(group for group in found.groups() if group)) if found else None
+    found = BROKER.search(first_bytes(path))
+    return int(found[found.lastindex or 0]) if found else None

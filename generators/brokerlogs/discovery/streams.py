@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import groupby, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,16 @@ _PREFIXES = tuple(
         rb"^([a-z0-9][\w.-]*) [a-z0-9][\w.-]* (?=[\[{]|\d{4}-\d\d-\d\d)",  # stern
     )
 )
+BROKER = re.compile(
+    rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]"
+    rb"|\[Controller (\d+)\]|\n\t(?:broker|node)\.id = (\d+)\n"
+)
+"""Where a line names the broker that printed it."""
 _MOST = 200
 """Names of containers in one stream."""
 _PIECE, _HEAD = 1 << 20, 1 << 16
+_ENDS = 1 << 13
+"""Bytes at the beginning and the end of a log by which it is seen whether it has lines of several brokers."""
 
 
 def prefix_of(head: bytes) -> re.Pattern[bytes] | None:
@@ -43,6 +50,9 @@ _LARGEST = 1 << 30
 """Bytes of a log whose lines are put in order in memory."""
 _SAMPLE = 10_000
 """Lines by which it is seen what stands before a time."""
+_HEADER = 80
+"""Characters at the beginning of a line in which its time stands."""
+_TOO_MANY = "{}: more than 1 GiB of lines of several brokers, unread: give each broker's log alone"
 _TOO_LARGE = "{}: more than 1 GiB of lines that are not in the order of time, unread: sort them, or give parts"
 Order = Callable[[bytearray], Iterator[bytearray]]
 
@@ -146,6 +156,46 @@ def split(path: Path, folder: Path) -> list[str] | None:
         out.write(piece)
     out.close()
     return [*filter(None, (data.damage, data.error))] if 1 < len(out.names) <= _MOST else None
+
+
+def has_several_brokers(path: Path, head: bytes) -> bool:
+    """Whether the beginning and the end of a file name several brokers, each more than once."""
+    data = LogBytes(path)
+    stat = None if data.is_compressed else data.stat()
+    ends = head[:_ENDS] + b"\n" + (data.before(stat.st_size, _ENDS) if stat else b"")
+    named = Counter(match[match.lastindex or 0] for match in BROKER.finditer(ends))
+    return sum(count > 1 for count in named.values()) > 1
+
+
+def split_by_broker(path: Path, folder: Path) -> list[str] | None:
+    """Write the lines of each broker of a stream to a file in a folder of its own.
+
+    Those that name none go to one without a broker, unless the brokers stand one behind the other and the lines on both
+    sides are of one.
+    """
+    data = LogBytes(path)
+    lines = b"".join(_pieces(data)).split(b"\n")
+    if sum(map(len, lines)) > _LARGEST:
+        return [_TOO_MANY.format(path)]
+    named: list[bytes] = [match[match.lastindex or 0] if (match := BROKER.search(line)) else b"" for line in lines]
+    brokers = [name for name, _ in groupby(filter(None, named))]
+    in_blocks = len(brokers) == len({*brokers})
+    after = list[bytes]()
+    for name in reversed(named):
+        after.append(name or (after[-1] if after else b""))
+    before = owner = b""
+    of = defaultdict[bytes, list[bytes]](list)
+    for line, name, later in zip(lines, named, reversed(after), strict=True):
+        if name or _TIME.search(line, 0, _HEADER):  # else it belongs to the line before
+            is_within = in_blocks and (before or later) == (later or before)
+            owner = name or (before or later if is_within else b"")
+        before = name or before
+        of[owner].append(line)
+    for name, own in of.items():
+        there = folder / f"broker {name.decode() or 'not named'}"
+        there.mkdir(parents=True, exist_ok=True)
+        (there / plain_name(path.name)).write_bytes(b"\n".join([*filter(None, own), b""]))
+    return [*filter(None, (data.damage, data.error))]
 
 
 class Splitter:

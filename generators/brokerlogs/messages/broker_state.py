@@ -56,6 +56,8 @@ class BrokerLogState:
     """By place the HW with which a log was loaded, until it is cut."""
     answers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By place the leader epoch and its end that a leader answered, until the log is cut."""
+    named: int = -1
+    """The broker that the last line with one names, -1 before the first one that was read since the reader began."""
 
     def wanted(self, place: int) -> bool:
         """Whether events of this partition are wanted (internal topics may not be)."""

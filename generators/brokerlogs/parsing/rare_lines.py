@@ -65,6 +65,7 @@ _BROKER_LOGGERS = frozenset(
 )
 _ZOOKEEPER_LOGGERS = frozenset(["KafkaController", "KafkaZkClient"])
 _TORN_DETAIL = "at least 1 line: what stands there cannot be read"
+_OTHER_BROKER = "an unknown number of lines: this log has lines of several brokers, and some name none"
 _MAX_SHAPES = 200
 """Shapes counted separately; further ones are counted as one."""
 
@@ -149,6 +150,21 @@ class RareLines:
         """Lines are missing here: what they might have changed is unknown."""
         self.broker.led.clear()
         self.controller.forget_role()
+
+    def on_broker(self, broker: int, ts: int, events: EventBuilder) -> None:
+        """Record the broker that a line names. If another one was named before, what is known is of that one, and lines
+        that name none may be of either: some are missing."""
+        known = self.broker
+        known.named, before = broker, known.named
+        if before in (-1, broker):
+            return
+        self.on_missing_lines()
+        for of_one in (known.proposed, known.moving_to, known.loaded_hws, known.answers):
+            of_one.clear()
+        if self.reported_at.get(_OTHER_BROKER) != ts // 1000:
+            append_row(events, "lost", Line(ts, 0, broker, -1, ""), detail=_OTHER_BROKER)
+            self.partitions.repeat_leos()
+        self.reported_at[_OTHER_BROKER] = ts // 1000
 
     def _shape(self, kind: str, line: Line, events: EventBuilder) -> bool:
         if kind == "LogManager" and read_move(self.broker, line):

@@ -104,7 +104,7 @@ class RowBuilder:
         if match:
             if directory := match["dir"]:
                 moves = MOVING_THREAD in _head(buf, rare_line.message)
-            self._learn_broker(match)
+            self._learn_broker(match, rare_line.ts, events)
             place = self._partitions.place_of(match["log"]) if match["log"] else place
             text = text[match.end() :]
         logger = self._loggers[rare_line.logger]
@@ -115,10 +115,11 @@ class RowBuilder:
         line = Line(rare_line.ts, level, int(self._source["broker"][0]), place, text, cut, directory, moves)
         self._cap_level(self._rare.read(logger, line, events))
 
-    def _learn_broker(self, match: re.Match[str]) -> None:
+    def _learn_broker(self, match: re.Match[str], ts: int, events: EventBuilder) -> None:
         ids = (value for name, value in match.groupdict().items() if name.startswith("b") and value)
         if (broker := as_int(next(ids, ""))) is not None:
             self._source["broker"][0] = broker
+            self._rare.on_broker(broker, ts, events)
         if match["epoch"]:
             self._rare.controller.epoch = int(match["epoch"])
 

@@ -3,7 +3,18 @@
 import pytest
 
 from generators.brokerlogs.parsing.parser import SourceParser
-from tests.unit.brokerlogs.log_lines import T0, advanced, leader, line, plain, recorded, short, skipped
+from tests.unit.brokerlogs.log_lines import (
+    FETCHER,
+    T0,
+    advanced,
+    leader,
+    line,
+    partition,
+    plain,
+    recorded,
+    short,
+    skipped,
+)
 
 
 def read(*parts, **settings):
@@ -101,3 +112,17 @@ def test_a_line_of_another_logger_that_has_two_is_lost(glued):
     parser, rows = read(recorded(2, 0), glued)
     assert [row["event_type"] for row in rows] == ["fetch", "lost"]
     assert parser.report.broken == 1
+
+
+def test_lines_of_another_broker_in_one_log_are_a_hole_and_take_nothing_from_the_one_before():
+    """The HW with which broker 1 began was that of broker 2 as it cut its log, and what lies between was lost."""
+    loaded = partition("Log loaded for partition orders-1 with initial high watermark 300")
+    cut = (
+        "[ReplicaFetcher replicaId=2, leaderId=3, fetcherId=0] Truncating partition orders-1 with TruncationState("
+        "offset=120, completed=true) due to leader epoch and offset EpochEndOffset(errorCode=0, partition=1, "
+        "leaderEpoch=6, endOffset=120)"
+    )
+    rows = read(line(loaded), line(cut, FETCHER))[1]
+    told = [(row["event_type"], row["broker_id"], row.get("leo"), row.get("detail")) for row in rows]
+    detail = "an unknown number of lines: this log has lines of several brokers, and some name none"
+    assert told == [("lost", 2, None, detail), ("truncate", 2, 120, None)]

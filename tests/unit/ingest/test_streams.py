@@ -152,6 +152,17 @@ def test_each_broker_of_a_stream_is_a_source(prefix: str, in_blocks: bool, name:
     assert same == apart(tmp_path / "apart")
 
 
+@pytest.mark.parametrize("in_blocks", [False, True], ids=["interleaved", "one behind the other"])
+def test_each_broker_of_a_stream_without_prefixes_is_a_source(in_blocks: bool, tmp_path: Path) -> None:
+    """As `kubectl logs -l app=kafka` gives it: a line that names no broker counted for the one before it."""
+    (tmp_path / "all.log").write_text(interleave("", in_blocks=in_blocks))
+    events = read_logs([tmp_path / "all.log"], "c").to_pylist()
+    leads = {(row["source_id"], row["broker_id"]) for row in events if row["event_type"] == "leader"}
+    assert leads == {(f"broker-{n}/all.log", n) for n in (1, 2, 3)}
+    versions = {(row["broker_id"], row["detail"]) for row in events if row["event_type"] == "config"}
+    assert versions == ({(n, f"kafka=3.{n}.0") for n in (1, 2, 3)} if in_blocks else set())
+
+
 @pytest.mark.parametrize("follow", [False, True])
 def test_each_broker_of_a_pipe_is_a_source(follow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = interleave(PREFIXES["stern"]).encode().removesuffix(b"\n")
