@@ -125,6 +125,14 @@ class Series:
         except OSError:
             return False
 
+    def has_live(self) -> bool:
+        """Whether a file is given that was not rotated: what follows a rotated one is in another file."""
+        try:
+            listed = [(one.live, entry) for one in (self, *self.others) for entry in one._listed()]
+        except OSError:
+            return False
+        return any(entry.offered and plain_name(entry.path.name) == live for live, entry in listed)
+
     def written(self) -> float:
         """When (s) the live file, or its folder, was written last; 0 where neither is there."""
         there = [path for path in (self.folder / self.live, self.folder) if path.exists()]

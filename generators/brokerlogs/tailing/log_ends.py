@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 def common_end(tailer: Tailer) -> list[pa.Table]:
     """A progress row at the latest time that a log of its broker tells of, once all of them are read to their ends.
 
-    They were offered together: a log that ends before the others has printed nothing since. One under a name that
-    people gave it may go on in another one, which begins after its end: lines between them are missing then.
+    They were offered together: a log that ends before the others has printed nothing since, unless only rotated files
+    of it were given. One under a name that people gave it may go on in another one, which begins after its end: lines
+    between them are missing then.
     """
     if tailer.reader.blocked:
         return []
@@ -25,6 +26,7 @@ def common_end(tailer: Tailer) -> list[pa.Table]:
     windows = _windows_beside(tailer, tailer.time.defaults.get("broker_id"))
     later, is_hole = windows_after(windows, tailer.max_ts)
     if not later:
+        ended = ended and tailer.source.series.has_live()
         return tailer.time.row_at(max(one.max_ts for one in family), tailer.parser.shown) if ended else []
     if not (ended and is_hole and tailer.is_new):
         return []

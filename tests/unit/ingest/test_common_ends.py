@@ -57,3 +57,11 @@ def test_what_is_not_offered_any_more_tells_no_further(tmp_path):
     ingest_logs([tmp_path / "broker-1" / "server.log"], cluster="c", lake=str(tmp_path / "lake"))
     found = ends(tmp_path / "lake")
     assert (found["state-change.log"][0], found["server.log"][0]) == (55, 115)
+
+
+def test_rotated_files_alone_tell_nothing_of_the_time_after_them(tmp_path):
+    """What the log printed since stands in a file that was not given, and an election in it would be none."""
+    write(tmp_path / "broker-1", 60)
+    (tmp_path / "broker-1/state-change.log").rename(tmp_path / "broker-1/state-change.log.2026-11-20-09")
+    ingest_logs([tmp_path / "broker-1"], cluster="c", lake=str(tmp_path / "lake"))
+    assert ends(tmp_path / "lake")["state-change.log"][0] == 8
