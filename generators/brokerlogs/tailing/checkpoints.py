@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from socket import gethostname
@@ -91,9 +91,10 @@ class Checkpoints:
         path, messages = f"_ingest/{path_part(self.cluster)}/names.json", list[str]()
         try:
             stored = convert(self._read_checked(path), dict[str, str])
-            known = {*stored.values()}
+            # a source that told no row yet is new, but for one that this call reads already
+            known = {*stored.values()} if self._versions else self._with_rows(stored.values())
         except (FileNotFoundError, ValueError, KeyError, TypeError):
-            stored, known = {}, self._read_sources()
+            stored, known = {}, self._with_rows(self._read_sources())
             messages += [f"{path}: damaged or missing, logs are known by their lines"] if known else []
         self._set_joined(stored)
         names, places = dict(stored), list[str]()
@@ -130,14 +131,18 @@ class Checkpoints:
             self._write_checked(path, names)
         return messages
 
-    def _read_sources(self) -> set[str]:
-        """Return the sources of which the lake has rows by earlier calls; none at the first one."""
+    def _read_sources(self) -> list[str]:
+        """Return the sources of which the lake has rows, those of other writers included; none at the first call."""
         selector = FileSelector(f"_ingest/{path_part(self.cluster)}", allow_not_found=True)
         if all(info.type != FileType.Directory for info in self._fs.get_file_info(selector)):
-            return set()
+            return []
         rows = read_events(self.lake, columns=["source_id"], cluster=self.cluster, storage_options=self.options)
-        names = rows["source_id"].unique().to_pylist()
-        versions = committed(self.lake, [self.app_id(name) for name in names], self.options)
+        names: list[str] = rows["source_id"].unique().to_pylist()
+        return names
+
+    def _with_rows(self, names: Collection[str]) -> set[str]:
+        """Return those of the sources of which earlier calls told rows."""
+        versions = committed(self.lake, [self.app_id(name) for name in names], self.options) if names else {}
         return {writer(name) for name in names if versions[self.app_id(name)] is not None}
 
     def _set_joined(self, names: Mapping[str, str]) -> None:

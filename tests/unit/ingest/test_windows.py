@@ -65,6 +65,17 @@ def test_a_window_that_was_empty_at_first_is_one_of_its_log(tmp_path: Path) -> N
     assert told_hws(tmp_path, [[first.parent]]) == [*range(110, 401, 10)]
 
 
+def test_a_log_that_told_nothing_yet_is_no_other_log_than_its_copy(tmp_path: Path) -> None:
+    """Its name was known, and none of its lines: what the copy had told was told again, by another source."""
+    quiet = "Transitioning 1 partition(s) to local leaders. (state.change.logger)"
+    lines = [f"[2026-10-25 00:59:59,000] INFO [Broker id=1] {quiet}\n", *LINES]
+    first, second = write(tmp_path / "broker-1", a=lines[:1], b=lines)
+    (first.parent / "server.properties").unlink()
+    assert told_hws(tmp_path, [[first], [second]]) == [*range(110, 401, 10)]
+    first.write_text("".join(lines[:40]))
+    assert told_hws(tmp_path, [[first.parent]]) == [*range(110, 401, 10)]
+
+
 def test_a_copy_is_no_other_log(tmp_path: Path) -> None:
     files = write(tmp_path / "broker-1", replication=LINES, copy=LINES)
     assert told_hws(tmp_path, [[files[0].parent]]) == [*range(110, 401, 10)]
