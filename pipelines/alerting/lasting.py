@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic.dataclasses import dataclass
@@ -40,7 +40,7 @@ _SPELLS = """
 ), first_reported AS (
   SELECT cluster, topic, topic_id, partition, min(ts) AS ts FROM leaderships GROUP BY ALL
 ), gone AS (
-  SELECT h.cluster, h.topic, h.partition, h.topic_id, h.ar AS assigned, h.level,
+  SELECT h.cluster, h.topic, h.partition, h.topic_id, h.ar AS assigned, h.isr, h.level,
     $rule = 'at_risk' AND (coalesce(h.offline, false) OR coalesce(h.under_min_isr, false)) AS worse,
     coalesce(f.ts, h.last_event_ts) AS replaced
   FROM health AS h LEFT JOIN first_reported AS f USING (cluster, topic, topic_id, partition)
@@ -52,7 +52,7 @@ _SPELLS = """
   SELECT cluster, max(holds_s) AS two_rounds_s FROM reported WHERE starts_with(source_id, '{watcher}') GROUP BY cluster
 ), lasted AS (
   SELECT spells.*, who.cluster AS cluster, clock, g.cluster IS NOT NULL AS judged,
-    assigned, level, worse, coalesce(turned, (
+    assigned, g.isr AS isr, level, worse, coalesce(turned, (
       SELECT min(greatest(d.ts, spells.ts)) FROM deleted AS d WHERE d.cluster = who.cluster AND d.topic = who.topic
       AND CASE WHEN d.topic_id IS NULL THEN d.ts >= spells.ts OR g.cluster IS NULL ELSE d.topic_id = who.topic_id END
     ), CASE
@@ -60,16 +60,17 @@ _SPELLS = """
     WHEN b.state = 'unregistered' THEN greatest(b.state_ts, spells.ts) END) AS ended
   FROM spells LEFT JOIN clock ON clock.cluster = who.cluster
   LEFT JOIN gone AS g ON g.cluster = who.cluster AND g.topic = who.topic AND g.partition = who.partition
-  LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica AND $rule <> 'at_risk'
+  LEFT JOIN brokers AS b ON b.cluster = who.cluster AND b.broker_id = who.replica AND $rule = 'out_of_sync'
 )
 SELECT who.cluster, who.topic, who.topic_id, who.partition, who.replica, ts AS first, rank, missing, reason, assigned,
-  CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
+  isr, CASE WHEN level = {polled} THEN coalesce(two_rounds_s, 0) ELSE 0 END AS two_rounds_s,
   coalesce(ended, greatest(clock, ts)) AS last, ended IS NULL AS open,
   ended IS NULL AND who.cluster IN (SELECT cluster FROM ended_recordings) AS over,
   who.cluster IN (FROM closed) AS closed, judged,
   coalesce(told, false) AS told, lasting
 FROM lasted LEFT JOIN rounds USING (cluster) LEFT JOIN told_before USING (who, ts)
-WHERE wrong AND (ended - ts >= least($lasting, lasting) OR ended IS NULL AND (told OR NOT coalesce(worse, false)))
+WHERE wrong AND CASE WHEN ended IS NULL THEN told OR NOT coalesce(worse, false)
+  ELSE ended - ts >= least($lasting, lasting) AND (told OR who.replica < 0 OR NOT coalesce(worse, false)) END
 ORDER BY ALL
 """
 AGAIN, TWICE = 0.49, 0.75
@@ -121,13 +122,48 @@ _ASSIGNED = f"""assigned AS (
   WINDOW of_one AS (PARTITION BY who ORDER BY one.since)
 )"""
 
+# Changes of an ISR are ordered by partition epoch, as the clocks of leaders differ; polled changes have no epoch and
+# are ordered by the watcher's clock.
+_CHANGES = f"""changes AS (
+  SELECT *, {_WHO} AS who FROM isr AS p WHERE %s
+  QUALIFY row_number() OVER (PARTITION BY who, ts, partition_epoch ORDER BY revision DESC) = 1
+)"""
+_IN_ORDER = "max(ts) OVER (PARTITION BY who, partition_epoch IS NULL ORDER BY partition_epoch, ts)"
+
+# A replica that leaves the ISR of a frozen partition is no freeze: it has marks of its own, or it would be told by the
+# name of the first one, which a downtime may explain.
 _FROZEN = f"""
-WITH {_ASSIGNED}, marks AS (
+WITH {_ASSIGNED}, of_partitions AS (
   SELECT p.who, p.ts, CASE p.kind WHEN 'term_start' THEN 0 ELSE 1 END AS rank,
     CASE p.kind WHEN 'freeze' THEN true WHEN 'thaw' THEN false ELSE p.frozen END AS wrong,
-    list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, '' AS reason
+    list_sort(list_filter(h.ar, lambda r: NOT list_contains(p.isr, r))) AS missing, isr
   FROM (SELECT *, {_WHO} AS who FROM min_isr AS p) AS p ASOF LEFT JOIN assigned AS h ON p.who = h.who AND p.ts >= h.ts
   WHERE p.kind IN ('freeze', 'thaw') OR (p.kind = 'term_start' AND p.frozen IS NOT NULL)
+), told AS (
+  SELECT * FROM carried WHERE rule = $rule AND replica < 0
+), freezes AS (
+  SELECT * FROM of_partitions
+  UNION ALL SELECT {_WHO}, p.ts, -2, true, p.missing, NULL FROM told AS p
+  UNION ALL SELECT {_WHO}, p.ended, -2, false, NULL, NULL FROM told AS p WHERE ended IS NOT NULL
+), {_CHANGES % f"{_WHO} IN (SELECT who FROM freezes WHERE wrong)"}, thinned AS (
+  SELECT who, {_IN_ORDER} AS ts, isr_after AS isr, isr_before AS before FROM changes
+), moments AS (
+  SELECT who, ts, rank, isr, coalesce(before, lag(isr IGNORE NULLS) OVER earlier) AS before,
+    last_value(wrong IGNORE NULLS) OVER earlier AS wrong, last_value(missing IGNORE NULLS) OVER earlier AS missing
+  FROM (
+    SELECT *, NULL AS before FROM freezes UNION ALL
+    SELECT p.who, p.ts, -1, NULL, list_filter(h.ar, lambda r: NOT list_contains(p.isr, r)), p.isr, p.before
+    FROM thinned AS p ASOF JOIN assigned AS h ON p.who = h.who AND p.ts >= h.ts)
+  WINDOW earlier AS (PARTITION BY who ORDER BY ts, rank)
+), of_replicas AS (
+  SELECT DISTINCT who, unnest(list_filter(before, lambda r: NOT list_contains(isr, r))) AS replica
+  FROM (SELECT *, lag(wrong) OVER (PARTITION BY who ORDER BY ts, rank) AS was FROM moments) WHERE wrong AND was
+  UNION SELECT {_WHO}, replica FROM carried AS p WHERE rule = $rule AND replica >= 0
+), marks AS (
+  SELECT who, ts, rank, wrong, missing, '' AS reason FROM of_partitions
+  UNION ALL
+  SELECT {_OF_PLACE}, ts, rank, coalesce(wrong AND list_contains(missing, replica), false), [replica], ''
+  FROM moments JOIN of_replicas USING (who)
 )"""
 
 # A term starts with its leader and the rest of its ISR caught up. From then on the leader before says nothing of
@@ -148,18 +184,13 @@ WITH terms AS (
 )"""
 
 
-# A committed ISR that lacks a replica assigned at that time. Changes of an ISR are ordered by partition epoch, as the
-# clocks of leaders differ; polled changes have no epoch and are ordered by the watcher's clock. An ISR that never
-# changed is taken from starts of terms and from its present state. A replica added by a reassignment counts once it has
-# been in the ISR. Partitions offline or under min ISR now are left to those rules, unless they were told before.
-# Marks of each replica, too, of a partition that ever lacked several: another one may leave while the first is away.
+# A committed ISR that lacks a replica assigned at that time. An ISR that never changed is taken from starts of terms
+# and from its present state. A replica added by a reassignment counts once it has been in the ISR. Partitions offline
+# or under min ISR now are left to those rules, unless they were told before.
+# There are marks of each replica, too, that leaves while another one is away.
 _LESS = f"""
-WITH changes AS (
-  SELECT *, {_WHO} AS who FROM isr AS p
-  QUALIFY row_number() OVER (PARTITION BY who, ts, partition_epoch ORDER BY revision DESC) = 1
-), isrs AS (
-  SELECT who, max(ts) OVER (PARTITION BY who, partition_epoch IS NULL ORDER BY partition_epoch, ts) AS ts,
-    coalesce(partition_epoch, 0) AS rank,
+WITH {_CHANGES % "true"}, isrs AS (
+  SELECT who, {_IN_ORDER} AS ts, coalesce(partition_epoch, 0) AS rank,
     isr_after AS isr, coalesce(isr_before, []) || isr_after AS been FROM changes
   UNION ALL
   SELECT {_WHO} AS who, ts, -1, isr, isr FROM min_isr AS p
@@ -229,13 +260,29 @@ def _lasting(marks: str) -> Callable[[str, LastingSettings, Evaluation], Iterato
 
 def _own(rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the rows but for those of replicas that were missing as their partition's own state began."""
-    whole = defaultdict[tuple[Any, ...], list[dict[str, Any]]](list)
+    each = defaultdict[tuple[Any, ...], list[dict[str, Any]]](list)
     for row in rows:
-        whole[tuple(row[name] for name in PLACE)] += [row] if row["replica"] < 0 else []
-    for row in rows:
-        of = whole[tuple(row[name] for name in PLACE)] if row["replica"] >= 0 else []
-        if not any(one["first"] <= row["first"] <= one["last"] and row["replica"] in one["missing"] for one in of):
-            yield row
+        each[tuple(row[name] for name in PLACE)].append(row)
+    for same in each.values():
+        others = [row | {"handed_over": False} for row in same if row["replica"] >= 0]
+        whole = [row | {"handed_over": _is_handed_over(row, others)} for row in same if row["replica"] < 0]
+        yield from whole
+        yield from (row for row in others if not any(_began_with(row, one) for one in whole))
+
+
+def _is_handed_over(whole: Mapping[str, Any], others: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether all that a partition's state names came back since, and another one that holds it was told."""
+    named = {*(whole["missing"] or ())}
+    again = {one["replica"] for one in others if one["open"] and one["first"] > whole["first"]}
+    told = {one["replica"] for one in others if one["open"] and one["told"]}
+    return bool(named and told - named) and named <= {*(whole["isr"] or ()), *again}
+
+
+def _began_with(row: Mapping[str, Any], whole: Mapping[str, Any]) -> bool:
+    """Whether a replica is missing since its partition's state began, or that state names it."""
+    later = whole["handed_over"] and row["first"] > whole["first"]
+    within = whole["first"] <= row["first"] <= whole["last"]
+    return bool(within and not later and row["replica"] in (whole["missing"] or ()))
 
 
 def least_of(lasts: int, earlier: int | None) -> int:
@@ -247,7 +294,7 @@ def _condition(rule: str, row: Mapping[str, Any], fires: int) -> Condition:
     cause = brokers(row["missing"] or ())
     return Condition(
         rule, row["cluster"], cause, cause, partition(row), row["first"], fires, row["last"], row["last"],
-        row["open"] and not row["over"], {**row, "missing": row["missing"] or ()},
+        row["open"] and not row["over"] and not row["handed_over"], {**row, "missing": row["missing"] or ()},
     )  # fmt: skip
 
 

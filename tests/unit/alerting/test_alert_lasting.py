@@ -183,6 +183,77 @@ def test_a_replica_that_leaves_while_another_is_away_is_a_risk_of_its_own():
     assert found == [("at_risk", "firing", "broker 2", 0, 9_900), ("at_risk", "resolved", "broker 3", 9_000, 9_700)]
 
 
+FROZEN = AR | {"isr": [1], "under_min_isr": True, "last_event_ts": 9_000}
+THINNED = [isr(0, 1, 3, isr_before=[1, 2, 3]), isr(9_000, 1, isr_before=[1, 3])]
+BOTH_GONE = [("under_min_isr", "firing", "broker 2", 0, 9_300), ("under_min_isr", "firing", "broker 3", 9_000, 9_300)]
+
+
+def test_a_replica_that_leaves_a_frozen_partition_is_told_by_its_own_name():
+    """min ISR 3: broker 2 was gone, broker 3 followed, and all that was said was that broker 2 is gone."""
+    frozen = [freeze(0, isr=(1, 3))]
+    assert states(evidence(9_299, min_isr=frozen, isr=THINNED, health=[FROZEN])) == [(*BOTH_GONE[0][:4], 9_299)]
+    assert states(evidence(9_300, min_isr=frozen, isr=THINNED, health=[FROZEN])) == BOTH_GONE
+    back = [*THINNED, isr(9_400, 1, 3, isr_before=[1])]
+    found = states(evidence(9_500, min_isr=frozen, isr=back, health=[FROZEN | {"isr": [1, 3]}]))
+    assert found == [(*BOTH_GONE[0][:4], 9_500), ("under_min_isr", "resolved", "broker 3", 9_000, 9_400)]
+    found = states(evidence(9_500, min_isr=[*frozen, thaw(9_350)], isr=THINNED, health=[FROZEN]))
+    assert [one[1:] for one in found] == [("resolved", "broker 2", 0, 9_350), ("resolved", "broker 3", 9_000, 9_350)]
+
+
+def test_who_is_back_in_the_isr_is_named_no_more_once_another_one_is_told():
+    """The end of its downtime was told as "under min ISR: broker 2", which was back: broker 3 held it."""
+    back = [*THINNED, isr(9_100, 1, 2, isr_before=[1])]
+    place, frozen = FROZEN | {"isr": [1, 2], "last_event_ts": 9_200}, [freeze(0, isr=(1, 3))]
+    first = [(*one[:4], 9_400) for one in BOTH_GONE]
+    assert states(evidence(9_400, min_isr=frozen, isr=back, health=[place])) == first
+    told = {"rule": "under_min_isr", "replica": 3, "ts": 9_000, "rank": -1, "missing": [3], "reason": "", "lasting": 0}
+    then = states(evidence(9_400, min_isr=frozen, isr=back, health=[place], carried=[told]))
+    assert then == [("under_min_isr", "resolved", *first[0][2:]), first[1]]
+    gone = [*back, isr(9_350, 1, isr_before=[1, 2])]
+    then = states(evidence(9_400, min_isr=frozen, isr=gone, health=[FROZEN], carried=[told]))
+    assert then == [("under_min_isr", "resolved", *first[0][2:]), first[1]], "its next absence has to last, too"
+    then = states(evidence(9_650, min_isr=frozen, isr=gone, health=[FROZEN], carried=[told]))
+    assert [one[:3] for one in then] == [("under_min_isr", "firing", f"broker {n}") for n in (2, 3)]
+
+
+def test_the_leader_of_a_frozen_partition_that_dies_is_told_by_the_start_of_the_next_term():
+    """At level 0 nobody tells the change of the ISR."""
+    frozen = [freeze(0, isr=(1, 3)), term(9_000, 3, True, isr=(3,))]
+    found = states(evidence(9_300, min_isr=frozen, health=[FROZEN]))
+    assert found == [BOTH_GONE[0], ("under_min_isr", "firing", "broker 1", 9_000, 9_300)]
+
+
+def test_a_replica_that_left_a_frozen_partition_is_told_on_when_rows_are_not_kept_any_more():
+    told = {"rule": "under_min_isr", "replica": -1, "ts": 0, "rank": 1, "missing": [2], "reason": "", "lasting": 0}
+    assert states(evidence(9_300, isr=THINNED[1:], health=[FROZEN], carried=[told])) == BOTH_GONE
+    second = told | {"replica": 3, "ts": 9_000, "rank": -1, "missing": [3]}
+    assert states(evidence(9_300, health=[FROZEN], carried=[told, second])) == BOTH_GONE
+    thawed = states(evidence(9_500, min_isr=[thaw(9_350)], health=[FROZEN], carried=[told, second]))
+    assert [one[1:] for one in thawed] == [("resolved", "broker 2", 0, 9_350), ("resolved", "broker 3", 9_000, 9_350)]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([isr(0, 1, isr_before=[1, 2, 3])], id="who was missing as it froze"),
+        pytest.param([isr(0, 1, isr_before=[1, 2, 3]), isr(100, 1, 2, isr_before=[1])], id="one comes back"),
+        pytest.param([isr(100, 1, 2, isr_before=[1]), isr(150, 1, isr_before=[1, 2])], id="one comes back and goes"),
+        pytest.param([isr(-500, 1, 2, isr_before=[1, 2, 3])], id="a change before it froze"),
+    ],
+)
+def test_a_frozen_partition_that_loses_nobody_more_is_told_once(changes):
+    found = states(evidence(700, min_isr=[freeze(0)], isr=changes, health=[FROZEN]))
+    assert found == [("under_min_isr", "firing", "brokers 2, 3", 0, 700)]
+
+
+def test_a_replica_that_a_reassignment_adds_to_a_frozen_partition_is_not_gone():
+    moves = [{"since": at(-500), "replicas": [1, 2, 3]}, {"since": at(50), "replicas": [1, 2, 3, 4]}]
+    place = FROZEN | {"ar": [1, 2, 3, 4], "assignments": moves}
+    changes = [isr(100, 1, 2, isr_before=[1])]
+    found = states(evidence(700, min_isr=[freeze(0)], isr=changes, health=[place]))
+    assert [one[:3] for one in found] == [("under_min_isr", "firing", "brokers 2, 3")]
+
+
 def test_replicas_that_leave_in_turn_are_a_risk_of_the_first_until_all_are_back():
     changes = [isr(0, 1, 3), isr(300, 1, 2), isr(600, 1, 3)]
     found = states(evidence(700, isr=changes, health=[AR | {"isr": [1, 3], "last_event_ts": 600}]))

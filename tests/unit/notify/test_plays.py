@@ -2,6 +2,7 @@
 
 import pytest
 
+from pipelines.alerting.downtime import Downtime
 from pipelines.alerting.evaluate import decide
 from pipelines.alerting.evidence import evidence_of
 from pipelines.alerting.incidents import untold
@@ -23,8 +24,9 @@ HOUR, DAY = 3_600, 86_400
 class Play:
     """Clusters that are evaluated, and a channel, by default a phone; `sent` has (seconds, title) of its messages."""
 
-    def __init__(self, channel=None):
+    def __init__(self, channel=None, windows=()):
         self.stored, self.rows, self.step, self.desk, self.sent = [], [], Step(), Desk(), []
+        self.windows = windows
         self.now, self.bodies = 0, []
         self.channel = channel(self.desk) if channel else Messages(self.desk.post(), LINKS, self._send)
 
@@ -37,6 +39,7 @@ class Play:
         now = at(seconds)
         seen = evidence_of(
             clock=rows("clock", *({"cluster": one, "clock": seconds} for one in clusters)),
+            carried=self.step.carried,
             **{name: rows(name, *({"cluster": "prod"} | row for row in given)) for name, given in found.items()},
         )
         self.now = seconds
@@ -49,7 +52,7 @@ class Play:
         done = decide(Reading(seen, self.step, clocks), AlertRules(), self.stored, self.step, now)
         self.stored += done.new
         self.step = done.step
-        self.rows += untold(self.rows, self.stored, (), now)
+        self.rows += untold(self.rows, self.stored, self.windows, now)
         alerts = {state.alert_id: state for state in self.stored}
         owners = {f"*{number}": Owner(f"team-{number}" * 5, "#channel") for number in range(10)}
         told = incident_episodes(self.rows, self.stored, owners, now)
@@ -136,12 +139,48 @@ def test_a_second_death_that_only_thins_the_isr_is_told():
     assert play.rows[-1].linked == play.rows[0].incident_id
 
 
+def test_a_planned_downtime_of_the_first_broker_hides_no_second_one_of_a_frozen_partition():
+    """min ISR 3 of 3: all that was known of the partition was that broker 2, which was planned, is gone."""
+    planned = Downtime("d", "prod", (2,), None, at(-60), at(2 * DAY), "new disks", None, at(-60))
+    play, frozen = Play(windows=[planned]), {"ts": 0, "kind": "freeze", "isr": [1, 3], "frozen": True, "leader_id": 1}
+    thinned = {"ts": DAY, "partition_epoch": 9, "isr_before": [1, 3], "isr_after": [1], "revision": 1}
+    for seconds in (310, DAY - 60, DAY + 60, DAY + 310, 2 * DAY - 60):
+        place = {"ar": [1, 2, 3], "isr": [1] if seconds > DAY else [1, 3], "under_min_isr": True}
+        play.round(seconds, min_isr=[frozen], isr=[thinned] if seconds > DAY else [], health=[place])
+    assert play.sent == [(DAY + 310, "UNDER MIN ISR prod: broker 3, 1 partition of orders")]
+    play.round(2 * DAY + 10, min_isr=[frozen], isr=[thinned], health=[place])
+    assert play.titles[1:] == ["UNDER MIN ISR prod: broker 2, 1 partition of orders"], "it stays away at the end"
+
+
+def test_who_came_back_in_its_downtime_is_not_blamed_for_another_one_as_that_ends():
+    planned = Downtime("d", "prod", (2,), None, at(-60), at(2_000), "new disks", None, at(-60))
+    play, frozen = Play(windows=[planned]), {"ts": 0, "kind": "freeze", "isr": [1, 3], "frozen": True, "leader_id": 1}
+    changes = [(400, [1, 3], [1]), (800, [1], [1, 2])]
+    for seconds in (310, 690, 710, 810, 1_990, 2_010, 3_000):
+        known = [one for one in changes if one[0] < seconds]
+        isr = known[-1][2] if known else [1, 3]
+        rows = [
+            {"ts": ts, "partition_epoch": ts, "isr_before": was, "isr_after": now, "revision": 1}
+            for ts, was, now in known
+        ]
+        play.round(seconds, min_isr=[frozen], isr=rows, health=[{"ar": [1, 2, 3], "isr": isr, "under_min_isr": True}])
+    assert play.sent == [(710, "UNDER MIN ISR prod: broker 3, 1 partition of orders")]
+
+
 def test_20_of_200_clusters_down_are_20_messages_and_none_of_the_others():
     play = Play()
     down = lose_20_of_200_clusters(play)
     assert sorted(play.titles) == [f"OFFLINE {one}: broker 1, 1 partition of orders" for one in down]
     assert {seconds for seconds, _ in play.sent} == {60}
     assert well_formed(play)
+
+
+def test_a_long_name_is_cut_in_the_first_line_and_whole_below():
+    play, name = Play(), "a-name-of-a-topic-that-is-longer-than-others"
+    turns = [led(0, 1, 0, topic=name), led(50, -1, 1, topic=name)]
+    play.round(60, leaderships=turns, health=[{"topic": name, "ar": [1, 2], "isr": [1], "offline": True}])
+    assert play.titles == ["OFFLINE prod: broker 1, 1 partition of a-name-of-a-topi…ger-than-others"]
+    assert any(f"{name}-0" in line for line in play.bodies[0].splitlines())
 
 
 def test_a_message_of_long_names_and_many_partitions_keeps_its_lines_short():
