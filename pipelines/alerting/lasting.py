@@ -211,8 +211,11 @@ WITH {_CHANGES % "true"}, isrs AS (
   SELECT who, ts, rank, len(ar) > 1 AND NOT list_has_all(fine, ar) AS wrong,
     list_sort(list_filter(ar, lambda r: NOT list_contains(fine, r))) AS missing, '' AS reason FROM counted
 ), of_replicas AS (
-  SELECT who, unnest(list_distinct(flatten(list(missing)))) AS replica FROM of_partitions WHERE wrong
-  GROUP BY who HAVING len(list_distinct(flatten(list(missing)))) > 1
+  SELECT DISTINCT who, unnest(list_filter(missing, lambda r: NOT list_contains(before, r))) AS replica FROM (
+    SELECT *, lag(CASE WHEN wrong THEN missing END) OVER (PARTITION BY who ORDER BY ts, rank) AS before FROM (
+      SELECT who, ts, rank, wrong, missing FROM of_partitions
+      UNION ALL SELECT {_WHO}, ts, -4, true, missing FROM carried AS p WHERE rule = 'at_risk' AND replica < 0))
+  WHERE wrong AND before IS NOT NULL
   UNION SELECT {_WHO}, replica FROM carried AS p WHERE rule = 'at_risk' AND replica >= 0
 ), marks AS (
   FROM of_partitions
