@@ -14,6 +14,7 @@ TABLE = Table(
         Column("text", "string", "what was said", null=False),
         Column("author", "string", "who said it, as the operating system knows them"),
         Column("written_at", "timestamp", "when, wall clock", null=False),
+        Column("told_to", "timestamp", "the last row of ops/alerts (`written_at`) that there was; null: not known"),
     ),
     key=("cluster", "written_at"),
 )

@@ -285,7 +285,7 @@ def _notes(seen: Reading, stored: Sequence[AlertState]) -> list[Note]:
     several: dict[str | None, Sequence[str]] = {None: sorted(ended_by_people)}
     several.update(seen.alerts_of)
     return [
-        Note(None if row["incident_id"] else row["cluster"], alert, row["text"], row["written_at"])
+        Note(None if row["incident_id"] else row["cluster"], alert, row["text"], row["told_to"] or row["written_at"])
         for row in rows
         for alert in several.get(row["incident_id"], [row["incident_id"]])
         if row["incident_id"] not in several or alert in ended_by_people

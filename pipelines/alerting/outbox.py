@@ -31,8 +31,12 @@ NEVER = datetime.min.replace(tzinfo=UTC)
 
 def next_moment(stored: Iterable[AlertState], now: datetime) -> datetime:
     """The time `now` of the wall clock, or a later one behind all that are stored: clocks differ, and are set back."""
-    last = max((state.written_at for state in stored if state.written_at), default=NEVER)
-    return max(now, last + timedelta(microseconds=1))
+    return max(now, last_moment(stored) + timedelta(microseconds=1))
+
+
+def last_moment(stored: Iterable[AlertState]) -> datetime:
+    """The time when the last of these rows was written, or 1970."""
+    return max((state.written_at for state in stored if state.written_at), default=datetime(1970, 1, 1, tzinfo=UTC))
 
 
 def stamp(
@@ -116,12 +120,15 @@ def handled_sources(stored: Iterable[AlertState]) -> dict[tuple[str, str], datet
 
 
 class Note(NamedTuple):
-    """A person's note that an alert is handled; `cluster` is None if the id alone names the alert."""
+    """A person's note that an alert is handled; `cluster` is None if the id alone names the alert.
+
+    What was told after `told_to` is not handled: an evaluation that went on meanwhile may tell it with an earlier time.
+    """
 
     cluster: str | None
     alert_id: str
     text: str
-    written_at: datetime
+    told_to: datetime
 
 
 def settle(
@@ -152,7 +159,7 @@ def settle(
             return _handled(state, before.last.summary)
         of = (None, state.labels.get("cluster"))
         notes = [note for note in handled if note.alert_id == state.alert_id and note.cluster in of]
-        if notes := [note for note in notes if note.written_at >= before.at]:
+        if notes := [note for note in notes if note.told_to >= before.at]:
             return _handled(state, f"{state.summary}; {HANDLED}: {notes[-1].text}")
         over = lasts is not None and now >= before.at + timedelta(seconds=lasts)
         occurs = state.rule in RULES and isinstance(RULES[state.rule].defaults, OccurrenceSettings)

@@ -43,7 +43,7 @@ def note(
     import pyarrow as pa
 
     from pipelines.alerting.lookup import incident_or_alert, read_states
-    from pipelines.alerting.outbox import next_moment
+    from pipelines.alerting.outbox import last_moment, next_moment
     from pipelines.lake.queries import Filter
     from pipelines.verdict.known import refuse_unknown
     from schemas import notes
@@ -58,9 +58,10 @@ def note(
         of = row.get("cluster") or row.get("labels", {}).get("cluster", cluster)
         if of != cluster:
             raise UsageError(f"--incident {incident} is of cluster {of}, not {cluster}; write --cluster {of}")
+    told = read_states(place)
     row = {
         "cluster": cluster, "incident_id": incident, "handled": handled, "text": text, "author": author(),
-        "written_at": next_moment(read_states(place), clock.now()),
+        "written_at": next_moment(told, clock.now()), "told_to": last_moment(told),
     }  # fmt: skip
     place.append(notes.TABLE, pa.Table.from_pylist([row], schema=notes.ARROW))
     echo(f"noted for {cluster}" + (": the next evaluation ends what it is about" if handled else ""))

@@ -9,8 +9,10 @@ import pytest
 from deltalake import DeltaTable
 from typer.testing import CliRunner
 
+from pipelines.alerting import reading
 from pipelines.alerting.evaluate import evaluate
 from pipelines.alerting.lookup import read_states
+from pipelines.alerting.outbox import latest
 from pipelines.cli import app
 from pipelines.commands import clock
 from pipelines.lake.lake import Lake
@@ -138,6 +140,30 @@ def test_a_note_ends_what_was_told_before_it_whatever_the_clock_of_its_host(lake
     assert (noted.exit_code, noted.output) == (0, "noted for prod: the next evaluation ends what it is about\n")
     status, text = told(100, ALERT)
     assert (status, "HANDLED critical loss: prod: " in text) == (0, True)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["the first loss", "one after another loss"])
+def test_a_note_that_is_written_while_an_evaluation_goes_on_handles_nothing_that_this_one_tells(
+    lake, told, monkeypatch, before
+):
+    """It was later than the rows that nobody could have read: they are dated to when the evaluation began."""
+    if before:
+        write(lake, "hw_regressions", loss(ts=at(-900), topic="orders", regression_id="r0"))
+        assert told(40, ALERT)[0] == 3
+    write(lake, "hw_regressions", loss(ts=at(30)))
+
+    def read_slowly(*given):
+        found = reading.read(*given)
+        monkeypatch.setattr(clock, "now", lambda: at(65))
+        CliRunner().invoke(app, ["note", "--cluster", "prod", "--handled", "sent again", "--lake", lake])
+        monkeypatch.setattr("pipelines.alerting.evaluate.read", reading.read)
+        return found
+
+    monkeypatch.setattr("pipelines.alerting.evaluate.read", read_slowly)
+    assert told(60, ALERT)[0] == 3
+    told(100, ALERT)
+    ends = {state.subject[-20:]: state.labels.get("end") for state in latest(read_states(Lake(lake))).values()}
+    assert ends == {"2026-09-01T12:00:30Z": None} | ({"2026-09-01T11:45:00Z": "handled"} if before else {})
 
 
 def test_a_status_is_explained_by_the_lines_above_it(lake, told, monkeypatch):
