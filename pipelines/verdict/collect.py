@@ -13,7 +13,7 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.coverage import terms_seen
-from pipelines.verdict.falls import falls, loss_times, not_told, told_alone, told_losses, with_handled
+from pipelines.verdict.falls import falls, firing_since, loss_times, not_told, told_alerts, told_alone, with_handled
 from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
@@ -130,10 +130,12 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     records = [replace(one, unheard={**judged.late(one, limits, now), **one.unheard}) for one in records]
     quiet = tuple(q for record in records for q in _quiet(record, reported[record.cluster], limits, now))
     wanted = replace(wanted, since=starts(since, known))
-    told, times = told_losses(lake), loss_times(lake)
+    told, times = told_alerts(lake, wanted), loss_times(lake)
     alone = told_alone(told, times, wanted)
     lost = replace(wanted, since=not_told(told, times, wanted.since))
-    records = [replace(one, told=tuple(alone[one.cluster])) for one in records]
+    records = [
+        replace(one, told=tuple(alone[one.cluster]), fires=firing_since(told.get(one.cluster, ()))) for one in records
+    ]
     waits = longer_waits(lake, {name: reported[name].sources for name in names})
     asked = tuple(
         replace(record, falls=with_handled(record.falls, told.get(record.cluster, ())))
@@ -175,7 +177,6 @@ def _seen(
         ahead=reports.ahead,
         quorum=reports.quorum,
         waits=reports.waits,
-        fires=reports.fires,
     )
 
 

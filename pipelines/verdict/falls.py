@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -25,14 +26,17 @@ _FELL = f"""CASE
   WHEN lost_from IS NULL OR lost_to IS NULL THEN concat({_PLACE}, ' HW ', hw_before, ' to ', hw_after)
   ELSE concat({_PLACE}, ' offsets ', lost_from, '..', lost_to - 1) END"""
 _LOSS = f"severity <> 'info' OR class = '{NOT_EXCLUDED}'"
-_TOLD = """
+_RULES = ("loss", "unproven_loss", "loss_not_excluded")
+"""The rules of alerts on losses, the gravest first."""
+_TOLD = f"""
 SELECT labels['cluster'] AS cluster, rule, first_ts, last_ts, state, summary, written_at,
   coalesce(labels['falls'], labels['count']) AS falls, labels['offsets'] AS offsets,
-  state <> 'firing' AND labels['end'] IS NOT DISTINCT FROM 'handled' AS handled FROM (
-  SELECT * FROM t WHERE rule IN ('loss', 'unproven_loss', 'loss_not_excluded')
-  QUALIFY row_number() OVER (PARTITION BY alert_id, first_ts ORDER BY written_at DESC NULLS LAST, state DESC) = 1)
-WHERE labels['end'] IS DISTINCT FROM 'withdrawn' ORDER BY first_ts
+  {{place}} OR labels['partitions'] IS NULL AS wanted,
+  state <> 'firing' AND labels['end'] IS NOT DISTINCT FROM 'handled' AS handled
+FROM ({VIEWS["alerts"].select(Filter())})
+WHERE state = 'firing' OR rule IN {_RULES} AND labels['end'] IS DISTINCT FROM 'withdrawn' ORDER BY first_ts
 """
+_RULE = "CASE severity WHEN 'critical' THEN 'loss' WHEN 'warning' THEN 'unproven_loss' ELSE 'loss_not_excluded' END"
 _STRINGS = r'"missing": ?(\[(?:"(?:[^"\\]|\\.)*"(?:, ?)?)*\])'
 _CHANGE = "cluster, class, severity, leader_id, missing"
 _GROUPS = f"""
@@ -75,31 +79,46 @@ def falls(lake: Lake, wanted: Filter) -> dict[str, Falls]:
 
 Starts = datetime | Mapping[str, datetime] | None
 Told = Mapping[str, list[Row]]
-Times = list[tuple[str, datetime]]
+Times = Mapping[tuple[str, str], list[datetime]]
+"""By cluster and alert rule, when each fall was, in order."""
 
 
 def not_told(told: Told, times: Times, since: Starts) -> Starts:
     """From when on, by cluster, losses are looked for: no later than the first that `ops/alerts` lacks, or has firing.
 
-    Only where `since` is some time before the present: who names a moment means that.
+    Only where `since` is some time before the present: who names a moment means that. An alert covers the falls of its
+    rule within its time, if they are no more than it told: it does not name all of them.
     """
     if not isinstance(since, Mapping):
         return since
     starts = dict(since)
-    for cluster, ts in times:
-        rows = told.get(cluster, ())
-        over = any(row["first_ts"] <= ts <= row["last_ts"] and row["state"] != "firing" for row in rows)
-        if cluster in starts and ts < starts[cluster] and not over:
-            starts[cluster] = ts
+    for (cluster, rule), falls in times.items():
+        over, firing = set[int](), set[int]()
+        for row in (row for row in told.get(cluster, ()) if row["rule"] == rule):
+            own = range(bisect_left(falls, row["first_ts"]), bisect_right(falls, row["last_ts"]))
+            if row["state"] == "firing":
+                firing.update(own)
+            elif row["falls"] is None or len(own) <= int(row["falls"]):  # earlier versions did not count
+                over.update(own)
+        left = (ts for k, ts in enumerate(falls) if k in firing or k not in over)
+        if cluster in starts:
+            starts[cluster] = min(starts[cluster], next(left, starts[cluster]))
     return starts
+
+
+def firing_since(told: Iterable[Row]) -> dict[str, datetime]:
+    """By alert rule, the begin (event time) of the first alert that fires on what is wanted."""
+    return {row["rule"]: row["first_ts"] for row in reversed([*told]) if row["state"] == "firing" and row["wanted"]}
 
 
 def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple[str, str]]]:
     """Rules and sentences, by cluster, of losses that fire and of which silver has no row any more."""
     found = defaultdict[str, list[tuple[str, str]]](list)
     for cluster, rows in told.items() if wanted.topic is None and wanted.partition is None else ():
-        of, since = [ts for name, ts in times if name == cluster], wanted.since
-        for row in rows:
+        since = wanted.since
+        for row in (row for row in rows if row["rule"] in _RULES):
+            as_grave = _RULES[: _RULES.index(row["rule"]) + 1]
+            of = [ts for rule in as_grave for ts in times.get((cluster, rule), ())]
             first, last = row["first_ts"] - ABOUT, row["last_ts"] + ABOUT
             asked = wanted.cluster in (None, cluster) and not (isinstance(since, datetime) and last < since)
             if asked and row["state"] == "firing" and not any(first <= ts <= last for ts in of):
@@ -128,27 +147,30 @@ def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[Fall
 
 def _rule(one: FallGroup) -> str:
     """The rule of the alert on these falls."""
-    if one.name == NOT_EXCLUDED:
-        return "loss_not_excluded"
-    return "loss" if one.severity == "critical" else "unproven_loss"
+    return _RULES[("critical", "warning", "info").index(one.severity)]
 
 
 def _spans(row: Row, one: FallGroup) -> bool:
     return bool(row["first_ts"] <= one.first and one.last <= row["last_ts"])
 
 
-def told_losses(lake: Lake) -> Told:
-    """The last rows of losses in `ops/alerts`, by cluster, in order of time."""
+def told_alerts(lake: Lake, wanted: Filter) -> Told:
+    """The last rows in `ops/alerts` of losses and of what fires, by cluster, in order of time."""
     found = defaultdict[str, list[Row]](list)
-    for row in select_rows(lake, alerts.TABLE, _TOLD):
+    place = Filter(topic=wanted.topic, partition=wanted.partition).where(VIEWS["alerts"])
+    for row in select_rows(lake, alerts.TABLE, _TOLD.format(place=place)):
         found[row["cluster"]].append(row)
     return found
 
 
 def loss_times(lake: Lake) -> Times:
-    """The clusters and times of losses in silver."""
-    sql = f"SELECT DISTINCT cluster, ts FROM ({VIEWS['regressions'].select(Filter())}) WHERE {_LOSS}"
-    return [(row["cluster"], row["ts"]) for row in select_rows(lake, hw_regressions.TABLE, sql)]
+    """The times of losses in silver."""
+    losses = f"SELECT *, {_RULE} AS rule FROM ({VIEWS['regressions'].select(Filter())}) WHERE {_LOSS}"
+    sql = f"SELECT cluster, rule, ts, count(*) AS falls FROM ({losses}) GROUP BY cluster, rule, ts ORDER BY ts"
+    found = defaultdict[tuple[str, str], list[datetime]](list)
+    for row in select_rows(lake, hw_regressions.TABLE, sql):
+        found[row["cluster"], row["rule"]] += [row["ts"]] * row["falls"]
+    return found
 
 
 def _group(row: Row) -> FallGroup:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.lake.changes import Change, rows_of, since
 from pipelines.lake.lake import Lake
-from pipelines.lake.queries import VIEWS, Filter, Row, instant, microseconds, moment, query, select_rows
+from pipelines.lake.queries import Row, instant, microseconds, moment, query, select_rows
 from pipelines.lake.records import record
 from pipelines.lake.table import has_declared
 from pipelines.replication.metadata.broker_states import CONTROLLERS, SILENT_STATES, Answer, add_answer
@@ -20,7 +20,7 @@ from pipelines.streaming.source.closings import closings
 from pipelines.streaming.source.unread import Bronze
 from pipelines.verdict.heard import quorum_now, states_now
 from pipelines.verdict.records import Source, Unheard, Wait
-from schemas import alerts, brokers, replication_events
+from schemas import brokers, replication_events
 from schemas.event_types import QUORUM, by_watcher, holds_s
 from schemas.replication_events import CLOSED, DRAIN, FIRST, LAST, WATCHER
 
@@ -126,10 +126,6 @@ def _key(one: Reported) -> tuple[str, str, int]:
 
 
 # What has no cluster, no source, or a time outside is in quarantine.
-_FIRING = """
-SELECT labels['cluster'] AS cluster, rule, min(first_ts) AS since FROM ({latest})
-WHERE state = 'firing' GROUP BY rule, labels['cluster']
-"""
 _VALID = f"""
 cluster IS NOT NULL AND source_id IS NOT NULL AND broker_id IS NOT NULL AND ts >= {instant(FIRST)}
   AND ts <= {instant(LAST)}
@@ -228,8 +224,6 @@ class Reports:
     """What a watcher was told of the controllers, and since when."""
     waits: dict[str, Wait] = field(default_factory=dict)
     """By alert rule, the states that are pending."""
-    fires: dict[str, datetime] = field(default_factory=dict)
-    """By alert rule, the begin (event time) of the first state that fires."""
     ahead: Mapping[int, timedelta] = field(default_factory=dict)
     """By how much the clocks of brokers are ahead."""
 
@@ -240,9 +234,6 @@ def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime
     for wait in _recorded(lake).waits:
         if wait.cluster in found:
             found[wait.cluster].waits[wait.rule] = wait
-    for row in select_rows(lake, alerts.TABLE, _FIRING.format(latest=VIEWS["alerts"].select(Filter()))):
-        if row["cluster"] in found:
-            found[row["cluster"]].fires[row["rule"]] = row["since"]
     return found
 
 

@@ -75,10 +75,14 @@ def test_what_an_alert_tells_is_said_since_when_in_the_verdict(lake):
     write(lake, "partition_health", health("audit", 0, under_min_isr=True, under_replicated=True, isr=[1]))
     told = {"alert_id": "a1", "rule": "under_min_isr", "severity": "critical", "state": "firing", "subject": "broker 2"}
     times = {"first_ts": at(40), "last_ts": at(40), "written_at": at(60)}
-    write(lake, "alerts", {**told, **times, "summary": "prod: ...", "labels": [("cluster", "prod")]})
-    assert show(lake, "verdict")[1].splitlines()[0] == (
-        "prod: UNDER MIN ISR: since 2026-09-01 12:00:40 UTC, brokers 2, 3 gone: 1 of 4 partitions under min ISR"
-    )
+    labels = [("cluster", "prod"), ("topic", "audit"), ("partitions", "audit-0"), ("count", "1")]
+    write(lake, "alerts", {**told, **times, "summary": "prod: ...", "labels": labels})
+    since = "UNDER MIN ISR: since 2026-09-01 12:00:40 UTC, brokers 2, 3 gone:"
+    assert show(lake, "verdict")[1].splitlines()[0] == f"prod: {since} 1 of 4 partitions under min ISR"
+    assert since in show(lake, "verdict", "--topic", "audit")[1]
+    write(lake, "partition_health", health("clicks", 7, under_min_isr=True, under_replicated=True, isr=[1]))
+    of_another = show(lake, "verdict", "--topic", "clicks")[1]
+    assert "UNDER MIN ISR: brokers 2, 3 gone: 1 of " in of_another, "nobody told since when its topic is"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter
 from pipelines.verdict import Limits, verdict
 from pipelines.verdict.collect import survey
-from pipelines.verdict.falls import falls, with_handled
+from pipelines.verdict.falls import falls, not_told, with_handled
 from pipelines.verdict.losses import NOT_EXCLUDED, may_be_lost, not_excluded
 from pipelines.verdict.records import FallGroup
 from schemas import hw_regressions
@@ -79,8 +79,10 @@ def test_a_loss_that_fires_and_whose_rows_are_gone_is_in_the_verdict(tmp_path):
         return [line.text for line in verdict(record, limits, at(20)).lines if line.part == "history"]
 
     (known,) = history()
-    put(lake, hw_regressions, mode="overwrite")
-    (gone,) = history()
+    slight = {"class": "loss_not_excluded", "severity": "info", "proof": "unproven", "lost_records": None}
+    put(lake, hw_regressions, LOSS | slight | {"partition": 1, "regression_id": "s"}, mode="overwrite")
+    gone, other = history()
+    assert other.startswith("LOSS NOT EXCLUDED: "), "what happened at that time beside it is no row of it"
     what = known.partition(" (from ")[0]
     told = f"{what}; told at 2026-11-21 12:00:10 UTC, silver has no row of it any more"
     assert (what[:31], gone.partition(" (from ")[0]) == ("LOST: 4 offsets in 1 partition:", told)
@@ -89,6 +91,9 @@ def test_a_loss_that_fires_and_whose_rows_are_gone_is_in_the_verdict(tmp_path):
 LOST = FallGroup("unclean_loss", "critical", "bounded", 2, 1, 1, at(10), at(10), 180)
 HANDLED = {"rule": "loss", "first_ts": at(10), "last_ts": at(20), "state": "resolved", "handled": True}
 HANDLED |= {"falls": "1", "offsets": "180"}
+
+ELECTED = replace(LOST, name=NOT_EXCLUDED, severity="warning", lost_records=None)
+"""An election that is not known to be clean: its rule is `unproven_loss`, and a note never marked it as handled."""
 
 
 @pytest.mark.parametrize(
@@ -102,10 +107,35 @@ HANDLED |= {"falls": "1", "offsets": "180"}
         ([LOST, replace(LOST, first=at(30), last=at(30))], [HANDLED], [True, False]),
         ([replace(LOST, name=NOT_EXCLUDED, severity="info", lost_records=None)],
          [HANDLED | {"rule": "loss_not_excluded", "offsets": None}], [True]),
+        ([ELECTED], [HANDLED | {"rule": "unproven_loss", "offsets": None}], [True]),
+        ([ELECTED], [HANDLED | {"rule": "loss_not_excluded", "offsets": None}], [False]),
     ],
     ids=["its own", "another one meanwhile", "more than was told", "one that fires meanwhile", "another rule",
-         "a later one", "without a range"],
+         "a later one", "without a range", "an election that was unclean", "of others, that were clean"],
 )  # fmt: skip
 def test_a_note_handles_what_its_alert_told_and_no_other_loss_of_that_time(groups, told, handled):
     """A loss on other partitions within the time of an alert that was handled stood behind the present, as handled."""
     assert [one.handled for one in with_handled(groups, told)] == handled
+
+
+TOLD = HANDLED | {"handled": False, "falls": "2"}
+
+
+@pytest.mark.parametrize(
+    ("told", "first"),
+    [
+        ([], 10),
+        ([TOLD], 500),
+        ([TOLD | {"falls": "1"}], 10),
+        ([TOLD | {"falls": None}], 500),
+        ([TOLD | {"rule": "loss_not_excluded"}], 10),
+        ([TOLD, TOLD | {"first_ts": at(12), "state": "firing"}], 15),
+        ([TOLD | {"last_ts": at(12), "falls": "1"}], 15),
+    ],
+    ids=["never", "both", "one of them", "by a version that did not count", "by another rule, which left others open",
+         "and one fires", "the first"],
+)  # fmt: skip
+def test_a_loss_is_looked_for_until_its_own_alert_has_told_it(told, first):
+    """One that was never told, or fires, passed for told if any alert on a loss of that time was over."""
+    times = {("c", "loss"): [at(10), at(15)], ("c", "unproven_loss"): [at(600)], ("d", "loss"): [at(1)]}
+    assert not_told({"c": told}, times, {"c": at(500), "e": at(0)}) == {"c": at(first), "e": at(0)}
