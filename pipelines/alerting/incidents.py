@@ -73,18 +73,23 @@ def standing(returns: int, first_ts: datetime, planned_until: datetime | None = 
     return ", ".join(filter(None, (planned, again)))
 
 
-def incidents(states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime) -> list[Incident]:
-    """Every state of every incident up to `now` (wall clock), in the order in which they came about."""
+def incidents(
+    states: Iterable[AlertState], windows: Sequence[Downtime], now: datetime, stored: Iterable[Incident] = ()
+) -> list[Incident]:
+    """Every state of every incident up to `now` (wall clock), in the order in which they came about.
+
+    An alert stays in the incident that it has joined in `stored`, by whatever rules: that one was told.
+    """
     by_moment = defaultdict[datetime, list[AlertState]](list)
     for state in in_order(states):
         by_moment[state.written_at or _BEFORE].append(state)
     now = max([now, *by_moment])
     turns = {moment for window in windows for moment in (window.begins, window.until) if moment <= now}
-    opened, rows = list[_Open](), list[Incident]()
+    opened, rows, joined = list[_Open](), list[Incident](), _joined(stored)
     for moment in sorted({*by_moment, *turns, now}):
         rows += _ended(opened, moment)
         opened = [one for one in opened if one.row is None or one.row.state != ENDED]
-        changed = {id(_take(state, opened, windows)) for state in by_moment.get(moment, ())}
+        changed = {id(_take(state, opened, windows, joined)) for state in by_moment.get(moment, ())}
         of_moment = [one for one in opened if id(one) in changed or moment in turns]
         rows += [row for one in of_moment for row in (one.turn(moment, windows), one.was_over(moment)) if row]
     return rows
@@ -104,7 +109,7 @@ def untold(
     states = [one for one in states if (one.written_at or _BEFORE) >= quiet.get(_cluster(one), _BEFORE)]
     now = max([now, *(row.written_at + timedelta(microseconds=1) for row in last.values())])
     computed, news = dict[str, Incident](), list[Incident]()
-    for each in incidents(states, windows, now):
+    for each in incidents(states, windows, now, stored):
         before = last.get(each.incident_id)
         row = each if before is None else _keep_groups(each, before)
         computed[row.incident_id] = row
@@ -286,12 +291,26 @@ def _planned_until(state: AlertState, windows: Sequence[Downtime], at: datetime)
     return end_of_downtime(state, [window for window in windows if window.begins <= at < window.until])
 
 
-def _take(state: AlertState, opened: list[_Open], windows: Sequence[Downtime]) -> _Open | None:
+def _joined(stored: Iterable[Incident]) -> dict[tuple[str, datetime], str]:
+    """The ids of incidents, by alert and the moment in which it joined."""
+    found, before = dict[tuple[str, datetime], str](), defaultdict[str, Sequence[str]](tuple)
+    for row in stored:
+        found |= {(one, row.written_at): row.incident_id for one in row.alert_ids[len(before[row.incident_id]) :]}
+        before[row.incident_id] = row.alert_ids
+    return found
+
+
+def _take(
+    state: AlertState, opened: list[_Open], windows: Sequence[Downtime], joined: Mapping[tuple[str, datetime], str]
+) -> _Open | None:
     """Hand an alert's state to its incident, or open one, and return that; None if the state is in no incident."""
     own = next((one for one in reversed(opened) if state.episode in one.members), None)
     if state.firing and (own is None or not (own.members[state.episode].firing or own.takes(state))):
         planned = _planned_until(state, windows, state.written_at or _BEFORE) is not None
-        own = _find_to_join(state, opened, planned=planned) or _open(state, opened)
+        stored = joined.get((state.alert_id, state.written_at or _BEFORE))
+        own = next((one for one in opened if one.incident_id == stored), None)
+        own = own or (None if stored == _name(state) else _find_to_join(state, opened, planned=planned))
+        own = own or _open(state, opened)
     if own is not None:
         own.update(state)
     return own
@@ -342,9 +361,14 @@ def _open(state: AlertState, opened: list[_Open]) -> _Open:
     cluster = _cluster(state)
     names = _partitions(state)
     linked = next((one.incident_id for one in opened if one.cluster == cluster and names & one.partitions), None)
-    own = "\0".join((cluster, state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
-    opened.append(_Open(hashlib.sha256(own.encode()).hexdigest()[:16], cluster, linked, state))
+    opened.append(_Open(_name(state), cluster, linked, state))
     return opened[-1]
+
+
+def _name(state: AlertState) -> str:
+    """The id of the incident that a state opens."""
+    own = "\0".join((_cluster(state), state.alert_id, state.first_ts.isoformat(), str(state.written_at)))
+    return hashlib.sha256(own.encode()).hexdigest()[:16]
 
 
 def _cluster(state: AlertState) -> str:

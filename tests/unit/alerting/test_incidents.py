@@ -371,6 +371,25 @@ def test_whatever_fires_is_in_a_stored_incident_though_clocks_go_back_and_window
         assert all(row.state != ENDED for row in last.values() if row.firing)
 
 
+def test_an_incident_that_was_stored_by_other_rules_of_joining_stays_one():
+    """An upgrade made two of it: the alert of broker 5 was sent once more."""
+    other = state("at_risk", 200, "5", "audit-3", severity="warning")
+    assert len(of(OFFLINE, other, now=300)) == 2
+    (row,) = incidents([OFFLINE], (), at(100))
+    ids = [*row.alert_ids, other.alert_id]
+    both = replace(row, alert_ids=ids, firing=ids, brokers=[2, 5], written_at=other.written_at)
+    assert {one.incident_id for one in untold([row, both], [OFFLINE, other], (), at(300))} <= {row.incident_id}
+
+
+def test_an_incident_that_was_stored_apart_by_other_rules_of_joining_stays_so():
+    joins = state("under_min_isr", 200, "2", "orders-0")
+    assert len(of(OFFLINE, joins, now=300)) == 1
+    stored = [*incidents([OFFLINE], (), at(100)), *incidents([joins], (), at(250))]
+    assert len({row.incident_id for row in stored}) == 2
+    now = untold(stored, [OFFLINE, joins], (), at(300))
+    assert [row.alert_ids for row in now] == [[joins.alert_id]], "the one that it is linked to is known now"
+
+
 def test_alerts_of_an_earlier_version_that_fire_are_incidents():
     before = replace(OFFLINE, written_at=None)
     (row,) = untold([], [before], [], at(100))
@@ -415,6 +434,6 @@ def test_what_ended_before_the_last_incident_began_is_not_computed_anew(monkeypa
     states = [row for n, one in enumerate(fired) for row in (one, over(one, 1_000 * n + 60))]
     stored = untold([], states, (), at(60_000))
     computed = []
-    monkeypatch.setattr("pipelines.alerting.incidents._take", lambda state, opened, windows: computed.append(state))
+    monkeypatch.setattr("pipelines.alerting.incidents._take", lambda state, *_: computed.append(state))
     untold(stored, [*states, again(OFFLINE, 60_001)], (), at(60_001))
     assert computed[:-1] == [one for one in states if one.written_at >= at(49_000)]
