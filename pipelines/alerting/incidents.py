@@ -17,7 +17,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 
 from pipelines.alerting.downtime import Downtime, end_of_downtime
-from pipelines.alerting.incident_title import title
+from pipelines.alerting.incident_title import title, weight
 from pipelines.alerting.outbox import in_order
 from pipelines.alerting.rule import SEVERITIES
 from pipelines.alerting.rules import RULES
@@ -319,7 +319,7 @@ def _take(
 def _find_to_join(state: AlertState, opened: Iterable[_Open], *, planned: bool) -> _Open | None:
     """Return an incident that had the alert, or else shares a broker or partition, or else began at about that time.
 
-    One that is `planned` joins none that was told of others.
+    One that is `planned` joins none that was told of others, or of what is less grave, which a message would raise.
     """
     cluster, brokers, partitions, vast = _cluster(state), state.brokers, _partitions(state), _vast(state)
     shares = near = None
@@ -328,7 +328,8 @@ def _find_to_join(state: AlertState, opened: Iterable[_Open], *, planned: bool) 
             continue
         if state.alert_id in one.alert_ids:
             return one
-        if planned and one.row is not None and one.row.state == OPEN and not brokers & one.brokers:
+        told = planned and one.row is not None and one.row.state == OPEN
+        if told and not (brokers & one.brokers and weight(state) <= max(map(weight, one.members.values()))):
             continue
         by_broker = brokers and one.brokers
         if shares is None and (brokers & one.brokers if by_broker else _share(partitions, vast, one)):

@@ -253,6 +253,14 @@ def test_a_planned_outage_joins_no_incident_that_was_told_of_others():
     assert len(found) == 1, "its own broker was told before the window"
 
 
+def test_a_planned_outage_raises_no_incident_that_was_told_of_its_broker():
+    """A broker at risk was told, a downtime opened, and its stop was paged as critical in that window."""
+    risk, stop = state("at_risk", 0, "2", severity="warning"), state("under_min_isr", 700, "2", "audit-3")
+    first, second = of(risk, stop, now=2_000, windows=[window(600, 1_500)])
+    assert {(row.state, row.severity) for row in first} == {(OPEN, "warning")}
+    assert [(row.state, row.severity) for row in second] == [(PLANNED, "critical"), (OPEN, "critical")]
+
+
 def test_two_downtimes_explain_what_both_their_brokers_do():
     both = state("under_min_isr", 0, "1, 2")
     windows = [window(-10, 600), replace(window(-10, 500, brokers=(1,)), downtime_id="e")]
