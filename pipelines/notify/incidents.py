@@ -20,6 +20,9 @@ from pipelines.verdict import words
 GROWTH = timedelta(minutes=15)
 """The shortest time between two messages that an incident has doubled (offline partitions or lost offsets)."""
 
+EXPIRED = "expired"
+"""The word for a loss that is no longer notified."""
+
 LOST_AS = {"unproven_loss": "unproven", "loss": "true"}
 """The value of the label LOST by rule; what fires last goes by what is proven."""
 
@@ -59,8 +62,8 @@ def _episode(
     now: datetime,
 ) -> Episode:
     """The episode of one incident, from its states since it was first open; `history`: all states by alert, `alerts`
-    the last. `falls`: where what is or may be lost was first told, and where it was withdrawn or found again, in
-    turn."""
+    the last. `falls`: where what is or may be lost was first told, and where all of it was withdrawn, handled or
+    expired while the incident goes on, or told again, in turn."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
@@ -75,8 +78,9 @@ def _episode(
         gone = {one.alert_id for one in by_now if one.withdrawn and one.written_at == row.written_at}
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
-        for rule, each in falls.items():
-            each.extend([row] if _has(rule, lost, alerts) != len(each) % 2 else [])
+        for rule, each in falls.items() if row.firing else ():
+            go_on = _has(rule, lost & _losses(row, alerts), alerts)
+            each.extend([row] if go_on != len(each) % 2 else [])
         turned = (row.state == ENDED) != (before.state == ENDED)
         turns += turned
         if turned or row.severity != before.severity or new or gone or _weight(row, alerts) > worst:
@@ -89,15 +93,21 @@ def _episode(
     if due is not None and due <= now:
         growths += 1
     first, last, *others = (_as_alert(row, alerts, owners) for row in (own[0], own[-1], *raised))
-    last = replace(last, labels={**last.labels, WITHDRAWN: "true"}) if less and not growths and last.firing else last
+    last = replace(last, labels={**last.labels, WITHDRAWN: WITHDRAWN}) if less and not growths and last.firing else last
     parts = [Episode(each, last, turns) for each in others]
     for rule, each in falls.items():
         if each:
             of_loss, fires = _as_alert(each[0], alerts, owners), len(each) % 2
-            withdrawn = replace(last, state="resolved", labels={**last.labels, WITHDRAWN: "true"})
+            over = replace(last, state="resolved", labels={**last.labels, WITHDRAWN: _over(rule, own[-1], alerts)})
             of_loss = replace(of_loss, labels={**of_loss.labels, LOST: LOST_AS[rule]})
-            parts.append(Episode(of_loss, last if fires else withdrawn, len(each) - 1 + turns * fires))
+            parts.append(Episode(of_loss, last if fires else over, len(each) - 1 + turns * fires))
     return Episode(first, last, changes, growths, tuple(parts), tuple(grown))
+
+
+def _over(rule: str, row: Incident, alerts: Mapping[str, AlertState]) -> str:
+    """How the losses by a rule ended, while their incident goes on."""
+    ends = {alerts[one].labels.get(END) for one in row.alert_ids if one in alerts and alerts[one].rule == rule}
+    return HANDLED if HANDLED in ends else EXPIRED if None in ends else WITHDRAWN
 
 
 def _has(rule: str, names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:

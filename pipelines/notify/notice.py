@@ -67,7 +67,7 @@ def alerts_of(incident: AlertState, seen: Round) -> list[AlertState]:
 def incident_line(state: AlertState) -> str:
     """The first line of a message about an incident, at most 100 characters: its title, and 20 before that."""
     if WITHDRAWN in state.labels:
-        return f"LOSS WITHDRAWN, now {state.summary}"
+        return f"LOSS {state.labels[WITHDRAWN].upper()}, now {state.summary}"
     over = state.labels.get(END, "").upper() or ("ENDED" if _heals(state) else "NO LONGER NOTIFIED")
     return state.summary if state.firing else f"{over} {state.summary}"
 

@@ -426,6 +426,13 @@ def test_a_message_has_its_alerts_owner_next_step_and_incident(desk):
     assert len(phone.got[-1].title) <= 80
 
 
+def test_a_message_says_since_when_also_in_the_time_zone_of_who_reads_it(desk):
+    phone, there = [], replace(LINKS, timezone="Asia/Kolkata")
+    desk.clock.pass_(120)
+    Messages(desk.post(), there, phone.append).deliver(seen_at(desk, OFFLINE))
+    assert phone[0].body.splitlines()[0] == "Since: 2026-11-21 12:00:00 UTC (17:30:00 IST)"
+
+
 @pytest.mark.parametrize(("last", "first_line"), [(0, "At: {0}"), (60, "From {0} to 2026-11-21 12:01:00 UTC")])
 def test_a_loss_is_of_one_moment(last, first_line):
     """Its end said: From T to T."""
@@ -554,6 +561,21 @@ def test_an_alertmanager_has_no_alert_of_a_loss_that_was_withdrawn(desk):
     desk.clock.pass_(200)
     manager.deliver(seen_at(desk, OFFLINE, LOST, withdrawn(LOST, 100)))
     assert [one["labels"].get("loss") for one in sent[-1] if "incident" in one["labels"]] == [None]
+
+
+@pytest.mark.parametrize(("end", "word"), [({"end": "handled"}, "HANDLED"), ({}, "EXPIRED")])
+def test_an_alertmanager_has_no_alert_of_a_loss_that_is_over_while_an_outage_goes_on(desk, end, word):
+    """A note ended it in `ops/alerts`, and it fired for as long as its incident was open."""
+    sent, said = [], []
+    manager, told_over = Alertmanager(desk.post("am"), LINKS, sent.append), over(LOST, 1_100)
+    rows = OFFLINE, LOST, replace(told_over, labels=told_over.labels | end), over(OFFLINE, 3_300)
+    for _ in range(50):
+        desk.clock.pass_(100)
+        manager.deliver(seen_at(desk, *rows))
+        found = [one for one in sent[-1] if one["labels"].get("loss")]
+        said += [one["annotations"]["summary"] for one in found if one["endsAt"] <= desk.clock().isoformat()]
+        assert bool(said) == (desk.clock() > told_over.written_at)
+    assert {*said} == {f"LOSS {word}, now OFFLINE prod: broker 2, 1 partition of orders"}
 
 
 def test_an_alertmanager_is_told_the_end_of_a_loss_however_often_it_is_withdrawn(desk):
