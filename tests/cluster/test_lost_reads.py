@@ -202,11 +202,11 @@ def test_a_partition_that_was_offline_days_ago_is_asked_for_no_more(offline_lake
 @pytest.mark.parametrize(("watched", "asked"), [("prod", True), ("other", False), ("", False)])
 def test_notify_asks_once_which_groups_read_a_loss_of_the_cluster_that_it_watches(lake, cluster, watched, asked):
     server, said = ":".join(map(str, cluster.bootstrap())), []
-    settings = load(flags={"watch": {"bootstrap": server, "cluster": watched}})
+    settings = load(flags={"watch": {"bootstrap": server, "cluster": watched}, "lake": {"path": lake}})
     loss_of_prod = AlertState(
         "i1", "incident", "critical", "firing", "broker 2", at(0), at(50), "LOST prod", {"cluster": "prod",
         "groups": NOT_ASKED}, at(50))  # fmt: skip
-    groups = Groups(settings, Lake(lake), said.append)
+    groups = Groups(settings, said.append)
     for _ in range(2):
         groups.see(Round(at(85), (Episode(loss_of_prod, loss_of_prod),)))
         groups.ask(at(85))

@@ -53,7 +53,7 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
             if off := jobs.clock_off(settings, clock.now()):
                 say(off)
         stop, how = threading.Event(), Schedule(settings.notify.every, once, clock.now)
-        groups = Groups(settings, lake, say)
+        groups = Groups(settings, say)
 
         def look(now: datetime) -> looking.Round:
             groups.ask(now)

@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pipelines.alerting.state import AlertState
 from pipelines.cli import app
 from pipelines.commands import jobs
+from pipelines.commands.notify.groups import Groups
 from pipelines.errors import UsageError
+from pipelines.notify.episodes import INCIDENT, Episode
+from pipelines.notify.incidents import NOT_ASKED
+from pipelines.notify.look import Round
 from pipelines.quality.results import CheckSummary
 from pipelines.settings import load
+from tests.unit.alerting.evidence_rows import at
 from tests.unit.notify.notified import fresh, lost, settings
 from tests.unit.notify.receivers import receiver
 from tests.unit.project.lakes import reported
@@ -71,6 +77,26 @@ def test_a_single_round_asks_for_the_groups_of_a_loss_once_it_was_told(lake, the
     config = settings(tmp_path, every="30s", per="incident", channels='{ oncall = { url = "env:CHANNEL" } }')
     said = hwmark("notify", "--lake", lake, "--config", config, "--once").output
     assert said.index("oncall: sent LOST prod") < said.index("consumer groups not asked for: ")
+
+
+def test_groups_that_were_not_kept_are_asked_for_again_after_a_minute_then_two(lake, monkeypatch):
+    """Once the answer met another evaluation, "not asked" stood with the incident for as long as that was open."""
+    asked = []
+    monkeypatch.setattr("pipelines.commands.show.lost_reads.text", lambda *given: asked.append(given[-1]) or "not kept")
+    watch = {"bootstrap": "localhost:1", "cluster": "prod"}
+    groups = Groups(load(flags={"watch": watch, "lake": {"path": lake}}), lambda text: None)
+
+    def see(seconds, **labels):
+        one = AlertState("i", INCIDENT, "critical", "firing", "s", at(0), at(0), "LOST", {"cluster": "prod"} | labels)
+        groups.see(Round(at(seconds), (Episode(one, one),)))
+        groups.ask(at(seconds))
+
+    for seconds in range(0, 600, 5):
+        see(seconds, groups=NOT_ASKED)
+    assert asked == [at(0), at(60), at(180), at(420)]
+    see(600, groups="billing read what is gone")
+    see(605, groups=NOT_ASKED)
+    assert asked[4:] == [at(605)], "what was offline and lost something then is asked for at once"
 
 
 def test_what_was_not_accepted_is_status_1_and_named(lake, there, tmp_path):
