@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pipelines.gate.facts import Facts
     from pipelines.settings import Settings
     from pipelines.web.answers.gate import AskCluster
+    from pipelines.web.answers.groups import Groups
 
 LEAST = 16
 """Characters of a token that guards an address others reach."""
@@ -73,7 +74,19 @@ def app(settings: Settings) -> FastAPI:
     reader = Reader(place, jobs.limits(settings), clock.now, chosen.refresh, jobs.owners(settings))
     metrics = router(jobs.exporter(settings, clock.now))
     hosts = LOOPBACK if local else ()
-    return create_app(reader, hosts=hosts, token=guard, routers=[metrics], ask_cluster=_ask_cluster(settings, guard))
+    ask = _ask_cluster(settings, guard)
+    groups = _groups(settings) if ask else None
+    return create_app(reader, hosts=hosts, token=guard, routers=[metrics], ask_cluster=ask, groups=groups)
+
+
+def _groups(settings: Settings) -> Groups:
+    """Who asks the watched cluster for consumer groups."""
+    from functools import partial
+
+    from pipelines.commands.notify.groups import ask_groups
+    from pipelines.web.answers.groups import Groups
+
+    return Groups(settings.watch.cluster, partial(ask_groups, settings))
 
 
 def _ask_cluster(settings: Settings, guard: str) -> AskCluster | None:

@@ -17,6 +17,7 @@ from pipelines.printable import printable
 from pipelines.verdict.known import UnknownNameError
 from pipelines.web import api, assets, pages
 from pipelines.web.answers.gate import AskCluster, Gate
+from pipelines.web.answers.groups import Groups
 from pipelines.web.guard import Guard
 from pipelines.web.snapshot import Reader, UnreadableError
 
@@ -35,10 +36,12 @@ def create_app(
     token: str = "",
     routers: Sequence[APIRouter] = (),
     ask_cluster: AskCluster | None = None,
+    groups: Groups | None = None,
 ) -> FastAPI:
     """The application over one lake; `hosts` and `token` as in Guard, `routers` are mounted beside, such as metrics.
 
-    `ask_cluster` answers whether a broker may be stopped in place of the lake.
+    `ask_cluster` answers whether a broker may be stopped in place of the lake, `groups` which consumer groups read what
+    is lost.
     """
     from importlib.metadata import version
 
@@ -52,7 +55,7 @@ def create_app(
         description="What a lake holds, read-only.", lifespan=lifespan,
         middleware=[Middleware(Guard, hosts=hosts, token=token), Middleware(GZipMiddleware, minimum_size=2048)],
     )  # fmt: skip
-    made.state.reader, made.state.gate = reader, Gate(ask_cluster)
+    made.state.reader, made.state.gate, made.state.groups = reader, Gate(ask_cluster), groups
     for router in (pages.router, api.router, *routers):
         made.include_router(router)
     for kind in (UsageError, UnreadableError, HTTPException, Exception):

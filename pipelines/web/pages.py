@@ -21,7 +21,8 @@ from pipelines.html import environment, iso
 from pipelines.verdict.words import span
 from pipelines.web import api, assets
 from pipelines.web.answers import broker, incident
-from pipelines.web.answers.gate import Gate, GateAnswer
+from pipelines.web.answers.gate import Gate
+from pipelines.web.answers.groups import Groups
 from pipelines.web.asked import Asked
 from pipelines.web.guard import is_same_origin
 from pipelines.web.parameters import Question, Source, timing
@@ -29,7 +30,7 @@ from pipelines.web.snapshot import Reader
 
 router = APIRouter(include_in_schema=False)
 VIEWS = {"/": "Overview", "/incidents": "Incidents", "/brokers": "Brokers", "/topics": "Topics", "/quality": "Quality"}
-_PLACES = {"/gate": "/broker", "/alert": "/incident"}
+_PLACES = {"/gate": "/broker", "/alert": "/incident", "/groups": "/incident"}
 """Paths that show another one's view."""
 PERIODS = ("15m", "1h", "6h", "1d", "7d", "all")
 CHOICES = {"theme": ("auto", "light", "dark"), "zone": ("utc", "browser")}
@@ -74,10 +75,24 @@ def get_static(name: str) -> Response:
 @router.post("/gate")
 def post_gate(request: Request, reader: Source, asked: Question) -> Response:
     """The page of a broker with the answer whether it may be stopped; asked by this page alone."""
-    if not is_same_origin(request.headers):
-        raise HTTPException(403, "this is asked by the page itself, and by no other site")
+    _refuse_others(request)
     gate: Gate = request.app.state.gate
     return _page(request, reader, asked, "broker.html", broker.broker, gate=gate.ask(reader, asked))
+
+
+@router.post("/groups")
+def post_groups(request: Request, reader: Source, asked: Question) -> Response:
+    """The page of an incident with the consumer groups of its cluster; asked by this page alone."""
+    _refuse_others(request)
+    groups: Groups | None = request.app.state.groups
+    if groups is None:
+        raise HTTPException(404)
+    return _page(request, reader, asked, "incident.html", incident.incident_view, groups=groups.ask(reader.now()))
+
+
+def _refuse_others(request: Request) -> None:
+    if not is_same_origin(request.headers):
+        raise HTTPException(403, "this is asked by the page itself, and by no other site")
 
 
 def error_page(request: Request, status: int, words: str, headers: Mapping[str, str]) -> Response:
@@ -89,17 +104,16 @@ def error_page(request: Request, status: int, words: str, headers: Mapping[str, 
 
 
 def _page(
-    request: Request, reader: Reader, asked: Asked, template: str, answer: Callable[[Reader, Asked], Any],
-    gate: GateAnswer | None = None,
+    request: Request, reader: Reader, asked: Asked, template: str, answer: Callable[[Reader, Asked], Any], **more: Any
 ) -> Response:  # fmt: skip
     chosen = {name: value for name in CHOICES if (value := request.query_params.get(name)) is not None}
     for name, value in chosen.items():
         if value not in CHOICES[name]:
             raise UsageError(f"{name} is {value[:40]}; say {', '.join(CHOICES[name])}")
     found = answer(reader, asked)
-    frame = _frame(request, reader, asked)
+    frame = {"gate": None, "groups": None, **_frame(request, reader, asked), **more}
     refreshes = asked.refresh == "on" and asked.until is None
-    page = templates().get_template(template).render(frame, answer=found, gate=gate, refreshes=refreshes)
+    page = templates().get_template(template).render(frame, answer=found, refreshes=refreshes)
     made = HTMLResponse(page, headers={"Cache-Control": "no-store", "Server-Timing": timing(asked)})
     for name, value in chosen.items():
         made.set_cookie(name, value, max_age=YEAR_S, httponly=True, samesite="strict")
@@ -116,6 +130,7 @@ def _frame(request: Request, reader: Reader, asked: Asked) -> dict[str, Any]:
         "lake": reader.lake.root,
         "now": reader.now(),
         "every_s": max(1, round(reader.refresh_s)),
+        "asks_of": request.app.state.groups.cluster if request.app.state.groups else None,
     }
 
 
