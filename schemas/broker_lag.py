@@ -16,7 +16,11 @@ TABLE = Table(
         Column("lag_records_sum", "bigint", "sum of the lags; null: none is known"),
         Column("lag_ms", "bigint", "largest time since one was caught up; null: none is known"),
         Column("level", "int", "lowest telemetry level of their leaders"),
-        Column("led_held_back", "bigint", "partitions that it leads and whose HW is held back"),
+        Column(
+            "led_held_back",
+            "bigint",
+            "deprecated, see `held_back` of gold/broker_minute: partitions it leads and whose HW is held back",
+        ),
     ),
     key=("cluster", "broker_id", "ts"),
 )
