@@ -80,7 +80,7 @@ def app(settings: Settings) -> FastAPI:
 
 
 def _groups(settings: Settings) -> Groups:
-    """Who asks the watched cluster for consumer groups."""
+    """Return the questioner of the watched cluster about its consumer groups."""
     from functools import partial
 
     from pipelines.commands.notify.groups import ask_groups

@@ -105,7 +105,7 @@ def _episode(
 
 
 def _over(rule: str, row: Incident, alerts: Mapping[str, AlertState]) -> str:
-    """How the losses by a rule ended, while their incident goes on."""
+    """Return the word for the end of the losses by a rule, while their incident goes on."""
     ends = {alerts[one].labels.get(END) for one in row.alert_ids if one in alerts and alerts[one].rule == rule}
     return HANDLED if HANDLED in ends else EXPIRED if None in ends else WITHDRAWN
 

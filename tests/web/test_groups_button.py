@@ -1,4 +1,4 @@
-"""Who reads it: asked of the watched cluster by the page of an incident alone, and only if the page may ask it."""
+"""The button "who reads it?": the page of an incident asks the watched cluster, if it may ask that at all."""
 
 import pytest
 from starlette.testclient import TestClient

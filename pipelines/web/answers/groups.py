@@ -1,4 +1,4 @@
-"""Which consumer groups read what a cluster lost or had offline: asked of it by a press of a button."""
+"""Consumer groups that read what a cluster lost or had offline, asked of it by a press of a button."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime
 EVERY_S = 30.0
 """The answer is given again to whoever asks sooner."""
 AskGroups = Callable[[datetime], str]
-"""What the cluster answers at a moment of the wall clock, as `hwmark show loss --bootstrap` prints it."""
+"""The answer of the cluster at a moment of the wall clock, as `hwmark show loss --bootstrap` prints it."""
 
 
 @dataclass(frozen=True)
