@@ -77,7 +77,7 @@ def test_rounds_that_take_longer_end_no_offline_that_fires(lake):
     assert one(lake, 155).says_the_same(fires)
 
 
-@pytest.mark.parametrize(("log", "fires_at"), [(False, 110), (True, 120)])
+@pytest.mark.parametrize(("log", "fires_at"), [(False, 105), (True, 115)])
 def test_what_only_a_watcher_tells_waits_for_no_source_that_may_come_later(lake, log, fires_at):
     watched = {"level": 1, "detail": "holds 10 s"}
     written_by_a_job(lake)
