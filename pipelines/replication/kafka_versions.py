@@ -1,4 +1,4 @@
-"""Which version of Kafka introduced which rule of the high watermark, and which rules a broker reports to follow."""
+"""The versions of Kafka that introduced each rule of the high watermark, and the rules of a broker's version."""
 
 from __future__ import annotations
 

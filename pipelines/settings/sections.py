@@ -74,7 +74,7 @@ Clocks = dict[
 
 
 class Ingest(_Section):
-    """How broker logs are read."""
+    """The options of reading broker logs."""
 
     pattern: str | None = None
     timezone: Zone = "UTC"

@@ -233,7 +233,7 @@ def _filled(
 
 
 def _scope(wanted: Filter) -> str:
-    """What of a cluster is asked for, as it stands behind its name."""
+    """The requested part of a cluster, as it stands behind its name."""
     if wanted.topic is None:
         return "" if wanted.partition is None else f"/*-{wanted.partition}"
     return f"/{wanted.topic}" + ("" if wanted.partition is None else f"-{wanted.partition}")

@@ -16,7 +16,8 @@ def is_gone(told: str | None) -> bool:
 def sentence(told: str | None, since: datetime | None) -> str:
     """The sentence about a fault of the controllers, or what is not known of them; empty if there is none.
 
-    It changes only with their state."""
+    It changes only with their state.
+    """
     said = (told or "").removeprefix(f"{QUORUM}: ")
     if is_gone(told):
         who = said.partition("by ")[2]

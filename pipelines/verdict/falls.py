@@ -60,7 +60,7 @@ WHERE severity <> 'info' AND class <> '{NOT_EXCLUDED}' GROUP BY cluster, severit
 
 @dataclass
 class Falls:
-    """Of one cluster: the groups, and in how many partitions something is lost, and may be lost."""
+    """The losses of one cluster in groups, and the numbers of partitions with a loss and with a possible loss."""
 
     groups: list[FallGroup] = field(default_factory=list)
     partitions: dict[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What the sources of a lake's clusters have reported, however long ago, and which brokers are down."""
+"""The reports of a lake's sources, however long ago, and the brokers that are down."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Reported:
 
 @dataclass(frozen=True)
 class Heard:
-    """What a watcher was last told by a broker, or of the controllers (CONTROLLERS): when (microseconds), and what."""
+    """A watcher's last word on a broker, or on the controllers (CONTROLLERS), with its time (microseconds)."""
 
     cluster: str
     broker_id: int
@@ -65,9 +65,9 @@ class Heard:
 
 @dataclass(frozen=True)
 class Progress:
-    """What bronze has of its sources at a version: `bronze` is its table's id and that. Times are microseconds.
+    """The progress of all sources at a version of bronze, in `bronze` with its table's id. Times are microseconds.
 
-    `closed`: when a drain last closed a cluster; `arrived`: when (wall clock) something last came of it.
+    `closed`: when a drain last closed a cluster; `arrived`: when (wall clock) its last rows came.
     """
 
     reported: Sequence[Reported] = ()
@@ -82,10 +82,10 @@ class Progress:
 
 
 def progress(lake: Lake, before: Progress, bronze: Bronze, now: datetime) -> Progress:
-    """What every source has reported by `now` (wall clock): a row of bronze for each second of its time.
+    """The progress of every source by `now` (wall clock), to the second.
 
-    Only what came since is read, unless bronze is another table now, or its log does not go back as far. A time that
-    is yet to come is on a wrong clock: it counts as the moment at which it was read.
+    Only rows since `before` are read, unless bronze is another table now, or its log does not go back as far. A time in
+    the future comes from a wrong clock and counts as the moment at which it was read.
     """
     table = lake.find(replication_events.TABLE)
     if table is None:
@@ -190,7 +190,7 @@ def found_unread(lake: Lake) -> Collection[str]:
 
 
 def progress_now(lake: Lake, bronze: Bronze, now: datetime) -> Progress:
-    """What every source has reported by now, on top of what this process or the last evaluation has read."""
+    """The progress of every source by now, starting from what this process or the last evaluation has read."""
     before = _seen.get(lake.root) or _recorded(lake).sources
     _seen[lake.root] = progress(lake, before, bronze, now)
     return _seen[lake.root]
@@ -213,8 +213,7 @@ def clocks_ahead(seen: Progress) -> dict[str, tuple[datetime, dict[int, timedelt
 
 @dataclass
 class Reports:
-    """Of one cluster: its sources, when a drain closed it, since when which brokers are down, and which do not answer a
-    watcher."""
+    """The reports of one cluster: sources, the time of a closing drain, and brokers that are down or do not answer."""
 
     sources: list[Source] = field(default_factory=list)
     closed: datetime | None = None
@@ -229,7 +228,7 @@ class Reports:
 
 
 def reports(lake: Lake, clusters: Collection[str], bronze: Bronze, now: datetime) -> dict[str, Reports]:
-    """What was reported of these clusters by `now` (wall clock)."""
+    """The reports of these clusters by `now` (wall clock)."""
     found = reports_of(_broker_rows(lake), clusters, progress_now(lake, bronze, now))
     for wait in _recorded(lake).waits:
         if wait.cluster in found:

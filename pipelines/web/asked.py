@@ -1,4 +1,4 @@
-"""What a request asks for, out of its URL: checked, and put back into the URLs of links."""
+"""The parameters of a request's URL: checked, and put back into the URLs of links."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Asked:
 
     @property
     def wanted(self) -> Filter:
-        """Which rows, whenever they are of."""
+        """The filter of rows, without a period."""
         return Filter(self.cluster, self.topic, self.partition)
 
     @property
@@ -66,7 +66,7 @@ class Asked:
         return path + replace(self, **changes).query()
 
     def query(self) -> str:
-        """What stands behind the path."""
+        """The part of the URL behind the path."""
         changed = self.changed()
         return f"?{urlencode(changed)}" if changed else ""
 

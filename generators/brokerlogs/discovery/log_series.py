@@ -1,4 +1,4 @@
-"""Which files belong to one telemetry writer: a live log, the files it was rotated to, their order in time."""
+"""The files of one telemetry writer: a live log and the files to which it was rotated, in order of time."""
 
 from __future__ import annotations
 

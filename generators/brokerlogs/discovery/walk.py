@@ -89,7 +89,7 @@ class PathWalk:
         return folder
 
     def _drop_duplicates(self) -> None:
-        """Of several names of one file keep one."""
+        """Keep one of several names of a file."""
         paths = [folder / name for folder, names in self.folders.items() for name in names]
         kept: dict[Identity, Path] = {}
         for path in sorted(paths, key=os.path.islink):

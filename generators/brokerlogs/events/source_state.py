@@ -1,4 +1,4 @@
-"""What is known of each partition of a source, in arrays by place: the number of a partition within its source."""
+"""The state of each partition of a source, in arrays by place: the number of a partition within its source."""
 
 from __future__ import annotations
 

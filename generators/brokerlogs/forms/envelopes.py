@@ -1,4 +1,4 @@
-"""What stands around lines: the envelopes of shippers and consoles, and lines without them."""
+"""Envelopes around lines, from shippers and consoles, and lines without them."""
 
 from __future__ import annotations
 

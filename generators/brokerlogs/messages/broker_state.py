@@ -1,4 +1,4 @@
-"""What a broker's rare lines say of its partitions: topic ids, epochs, open ISR proposals."""
+"""The state of a broker's partitions from its rare lines: topic ids, epochs, open ISR proposals."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def append_row(events: EventBuilder, type: str, line: Line, level: int = 0, **fi
 
 @dataclass
 class BrokerLogState:
-    """What is known from one broker's rare lines."""
+    """The state from one broker's rare lines."""
 
     partitions: PartitionStates
     names: dict[str, str] = field(default_factory=dict)

@@ -62,7 +62,7 @@ class Registration:
 
 @dataclass
 class ControllerLogState:
-    """What is known from a controller's lines or from metadata records."""
+    """The state from a controller's lines or from metadata records."""
 
     broker_log: BrokerLogState
     registrations: dict[tuple[str, int], Registration] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which lines that match no pattern may be evidence, and their shape: such a line without its numbers and names."""
+"""Lines that match no pattern and may be evidence, with their shape: the line without its numbers and names."""
 
 from __future__ import annotations
 

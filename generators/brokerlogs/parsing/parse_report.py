@@ -1,4 +1,4 @@
-"""What became of the lines of one source."""
+"""The report on the lines of one source: read, ignored, not understood."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTS = ("lines", "understood", "ignored", "aside", "nameless", "shapes", "bro
 
 @dataclass
 class ParseReport:
-    """What became of the lines of one source."""
+    """Counts of the lines of one source."""
 
     lines: int = 0
     understood: int = 0

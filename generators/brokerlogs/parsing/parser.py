@@ -73,7 +73,7 @@ class SourceParser:
 
     @property
     def report(self) -> ParseReport:
-        """What became of the lines so far; may be set to the report of another parser, which is then continued."""
+        """The counts of the lines so far; may be set to the report of another parser, which is then continued."""
         return self._rare.report
 
     @report.setter

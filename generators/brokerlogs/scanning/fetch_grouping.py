@@ -1,7 +1,7 @@
-"""Which lines belong to one fetch, the telemetry level, and where lines are missing: decided line by line.
+"""The lines of each fetch, the telemetry level, and missing lines: decided line by line.
 
-A decision looks ahead by log time or line numbers, never by how the bytes were cut: where the lines at hand do not
-decide it yet, everything from there on waits.
+A decision looks ahead by log time or line numbers, never by how the bytes were cut: if the present lines do not decide
+it yet, all lines from there on wait.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _level_from(lines: Array, n: int, i: int, last: bool) -> int:
 
 @compiled
 def _lost_before(lines: Array, n: int, i: int, greatest: int, last: bool) -> int:
-    """How many of the numbers between `greatest` and that of line i never come; UNDECIDED values are -1."""
+    """The number of missing numbers between `greatest` and that of line i; UNDECIDED values are -1."""
     number = lines[i].number
     low = max(greatest + 1, number - HOLE_LINES)
     missing = number - low

@@ -62,7 +62,7 @@ def _row(rows: Array, count: int, kind: int, line: Any, level: int, partitions: 
 
 @compiled
 def _slot(leos: Array, replica: int) -> int:
-    """Where a replica's LEO is stored: its own slot, a free one, else the one written longest ago."""
+    """The slot for a replica's LEO: its own, a free one, or the one written longest ago."""
     oldest = 0
     for k in range(MAX_REPLICAS):
         if leos[k].replica == replica or leos[k].replica < 0:

@@ -1,4 +1,4 @@
-"""Which kinds of lines a logger prints, or that it prints nothing on replication, by its name."""
+"""The kinds of lines that each logger prints, by its name, and loggers that print nothing on replication."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Chunks:
 
     @property
     def skip(self) -> int:
-        """How many rows from the state of the next chunk on were taken."""
+        """The number of rows that were taken from the state of the next chunk on."""
         return self._waiting[0].taken if self._waiting else self._skip
 
     def rows(self) -> pa.Table:

@@ -80,7 +80,7 @@ class _Rows(NamedTuple):
 
 
 class _Memory(NamedTuple):
-    """What is kept between calls, in records of _LEADERSHIP, _REPLICA and _SOURCE."""
+    """The memory between calls, in records of _LEADERSHIP, _REPLICA and _SOURCE."""
 
     leaderships: Array
     replicas: Array

@@ -20,7 +20,7 @@ class _Failure:
 
 
 class Failures:
-    """What could not be read, by any key; `retry_s` is the first delay, 0 where there is no later."""
+    """Failures of reading by any key; `retry_s` is the first delay, 0 for no second attempt."""
 
     def __init__(self, retry_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._retry_s, self._clock = retry_s, clock

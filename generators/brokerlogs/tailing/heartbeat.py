@@ -1,4 +1,4 @@
-"""What the silence of a live log means."""
+"""The meaning of a live log's silence."""
 
 from __future__ import annotations
 

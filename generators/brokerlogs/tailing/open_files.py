@@ -1,4 +1,4 @@
-"""How many files the readers of one call hold open."""
+"""A limit of the files that the readers of one call hold open."""
 
 from __future__ import annotations
 

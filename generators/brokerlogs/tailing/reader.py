@@ -53,7 +53,7 @@ class SeriesReader:
 
     @property
     def read_position(self) -> ReadPosition | None:
-        """Where the next read begins; None before the first line."""
+        """The position of the next read; None before the first line."""
         files = self._files
         if not (self.mine.count or files.seen or files.begun):
             return None

@@ -44,7 +44,7 @@ Compared = Mapping[str, tuple[int | None, Spans]]
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How broker logs are read."""
+    """The options of reading broker logs."""
 
     pattern: str | None = None
     """log4j's PatternLayout of lines whose layout is not found from themselves."""
@@ -270,11 +270,11 @@ class IngestSession:
             count_rows(self._sources[source_id], rows)
 
     def progress(self) -> str:
-        """How far it has read, in one line."""
+        """The progress of reading, in one line."""
         return f"{self.summary().lines()[0]}, {self.bytes / 1e6:,.0f} MB"
 
     def summary(self) -> IngestSummary:
-        """What was done so far."""
+        """A summary of the work so far."""
         for tailer in self.tailers:
             count_lines(self._sources[tailer.source.source_id], tailer)
             self.add_messages(tailer.messages)

@@ -1,4 +1,4 @@
-"""What every view needs: the verdict of what is asked for, and rows as JSON has them."""
+"""The common parts of all views: the requested verdict, and rows for JSON."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def timed(asked: Asked, name: str) -> Iterator[None]:
 
 
 def surveyed(reader: Reader, asked: Asked) -> Survey:
-    """What is known of what is asked for. Raises UnknownNameError for names that the lake does not know.
+    """The requested survey. Raises UnknownNameError for names that the lake does not know.
 
-    It depends on the wall clock in nothing but which sources are silent, and which brokers had not answered when the
-    lake was read, so it is kept while those are the same.
+    Only silent sources, and brokers that had not answered when the lake was read, depend on the wall clock, so the
+    result is kept while those stay the same.
     """
     wanted, period = asked.wanted, asked.period
     limits = replace(reader.limits, since=period)

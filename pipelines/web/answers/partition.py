@@ -137,7 +137,7 @@ def _lost(reader: Reader, asked: Asked, row: Row) -> list[Lost]:
 
 
 def _again(loss: Row, end: int | None) -> str:
-    """Which offsets of a loss were given out again, as the log ends above its first; empty if none were."""
+    """The sentence about lost offsets that were given out again: the log ends above the first; empty if none were."""
     first, last = loss["lost_from"], min(end or 0, loss["lost_to"] or 0) - 1
     return (
         "" if first is None or last < first else f"Offsets {first}..{last} are given out again: other records have them"

@@ -8,7 +8,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[3]
 PACKAGES = ("hwmark", "pipelines", "schemas", "generators")
 PRODUCT = [path for root in PACKAGES for path in (REPOSITORY / root).rglob("*.py")]
-LEFT = {"Of": 3, "What": 29, "Who": 0, "Whose": 0, "Which": 8, "How": 7, "Where": 5}
+LEFT = {"Of": 0, "What": 6, "Who": 0, "Whose": 0, "Which": 1, "How": 1, "Where": 3}
 """Docstrings that begin with a clause where a noun or verb is wanted: lower a number when you have mended some."""
 
 
