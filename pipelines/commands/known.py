@@ -14,7 +14,7 @@ WRITERS = "`hwmark ingest logs` and `hwmark simulate` create one"
 
 
 def require_lake(path: str, storage_options: Mapping[str, str]) -> None:
-    """Raises UsageError where there is no table of a lake: only who writes events creates one."""
+    """Raise UsageError where there is no table of a lake: only who writes events creates one."""
     if not _is_lake(path, storage_options):
         raise UsageError(f"there is no lake {path}; {_near(path) or WRITERS}")
 

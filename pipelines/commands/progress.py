@@ -35,7 +35,7 @@ HEARTBEAT_S = 10.0
 
 
 def echo(text: str) -> None:
-    """Prints text of any number of lines; names in it that others chose can do nothing to a terminal."""
+    """Print text of any number of lines; names in it that others chose can do nothing to a terminal."""
     typer.echo(printable_lines(text))
 
 

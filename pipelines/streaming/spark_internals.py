@@ -103,7 +103,7 @@ def on_closed_connections(handle: Callable[..., None]) -> None:
 
 
 def configure_hadoop(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Sets Hadoop's settings in a JVM that runs; the plain way sets them in the session, whose queries know them."""
+    """Set Hadoop's settings in a JVM that runs; the plain way sets them in the session, whose queries know them."""
     context = getattr(spark.sparkContext, "_jsc", None)
     put: Any = spark.conf.set if context is None else context.hadoopConfiguration().set
     for name, value in settings.items():

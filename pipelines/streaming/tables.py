@@ -41,7 +41,7 @@ ROLE = "run"
 
 
 def create_tables(lake: Lake, retention_s: float = GOLD_RETENTION_S, log_s: float = LOG_RETENTION_S) -> None:
-    """Creates every table of the job that does not exist, so that each can be read from the first batch on.
+    """Create every table of the job that does not exist, so that each can be read from the first batch on.
 
     Those made by an earlier version get the columns that they lack. `retention_s`: seconds for which a file of the
     REWRITTEN tables is kept after the version that replaced it; `log_s`: for which the other tables' log is kept. Each
@@ -53,7 +53,7 @@ def create_tables(lake: Lake, retention_s: float = GOLD_RETENTION_S, log_s: floa
 
 
 def at_once(steps: Iterable[Callable[[], object]]) -> None:
-    """Takes steps about different tables, several at a time. Raises an error of theirs, once all begun have ended."""
+    """Take steps about different tables, several at a time. Raises an error of theirs, once all begun have ended."""
     with ThreadPoolExecutor(TABLES_AT_ONCE) as pool:
         for _ in pool.map(lambda step: step(), steps):
             pass

@@ -45,7 +45,7 @@ def write_timeline(lake: Lake) -> None:
 
 
 def _replace(lake: Lake, lines: pa.Table, begins: Mapping[str, datetime]) -> None:
-    """Commits these lines instead of those from `begins` on, a file for each day; nothing if they are the same."""
+    """Commit these lines instead of those from `begins` on, a file for each day; nothing if they are the same."""
     table, first = lake.open(NAME), microseconds(min(begins.values())) // DAY_US * DAY_US
     taken = [span for span in spans(table, lake.files(NAME), "ts") if not span.ends_before(first)]
     paths = {span.file.path for span in taken}

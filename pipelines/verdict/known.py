@@ -16,7 +16,7 @@ class UnknownNameError(UsageError):
 
 
 def refuse_unwritten(lake: Lake, view: View) -> None:
-    """Raises UsageError for an absent table where its writer has not been; where it has, absent is empty."""
+    """Raise UsageError for an absent table where its writer has not been; where it has, absent is empty."""
     if lake.find(view.table) is not None:
         return
     witness = quality_results.TABLE if view.written_by == "check" else partition_health.TABLE
@@ -27,7 +27,7 @@ def refuse_unwritten(lake: Lake, view: View) -> None:
 
 
 def refuse_unknown(lake: Lake, wanted: Filter) -> None:
-    """Raises UnknownNameError naming the nearest where the lake knows no such cluster, topic or partition."""
+    """Raise UnknownNameError naming the nearest where the lake knows no such cluster, topic or partition."""
     among = "true"
     for name, asked in (("cluster", wanted.cluster), ("topic", wanted.topic), ("partition", wanted.partition)):
         if asked is None:
@@ -40,7 +40,7 @@ def refuse_unknown(lake: Lake, wanted: Filter) -> None:
 
 
 def _refuse(lake: Lake, wanted: Filter, name: str, known: set[Any]) -> None:
-    """Raises UnknownNameError, unless it is a cluster of which bronze has something that was never judged."""
+    """Raise UnknownNameError, unless it is a cluster of which bronze has something that was never judged."""
     bronze = bronze_of(lake)
     if name == "cluster":
         known |= bronze.clusters

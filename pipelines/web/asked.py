@@ -99,7 +99,7 @@ def asked_of(given: dict[str, str]) -> Asked:
 
 
 def _check_since(made: Asked) -> None:
-    """Raises UsageError for what is no time, in the words of a URL."""
+    """Raise UsageError for what is no time, in the words of a URL."""
     try:
         since_of(made.since)
         _ = made.until_ts

@@ -35,7 +35,7 @@ class ImpatientProtocol(H11Protocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Cuts off the oldest other connection that asks nothing just now, or does not read what it asked for."""
+        """Cut off the oldest other connection that asks nothing just now, or does not read what it asked for."""
         waiting = [c for c in self.connections if isinstance(c, ImpatientProtocol) and c is not self and c._waits()]
         if waiting:
             min(waiting, key=lambda one: one._made).transport.abort()
@@ -76,7 +76,7 @@ def server(app: FastAPI) -> uvicorn.Server:
 
 
 def serve(app: FastAPI, place: socket.socket) -> None:
-    """Serves until SIGTERM or Ctrl-C, and then returns: uvicorn alone stops at a signal, and then ends by it."""
+    """Serve until SIGTERM or Ctrl-C, then return; uvicorn alone would end the process by that signal."""
     running = server(app)
 
     def stop(number: int, frame: object) -> None:

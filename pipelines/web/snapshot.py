@@ -42,7 +42,7 @@ class UnreadableError(Exception):
 
 @contextmanager
 def reading(root: str) -> Iterator[None]:
-    """Turns whatever goes wrong with tables and files into UnreadableError, panics of deltalake's Rust included."""
+    """Turn whatever goes wrong with tables and files into UnreadableError, panics of deltalake's Rust included."""
     try:
         yield
     except (UsageError, UnreadableError, KeyboardInterrupt, SystemExit, GeneratorExit):

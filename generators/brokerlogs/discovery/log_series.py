@@ -101,7 +101,7 @@ class Series:
         return max({*map(self._first_time, live)}.difference(map(self._first_time, rotated)), default=inf)
 
     def _past(self, rotated: Sequence[Entry], live: Sequence[Entry]) -> list[tuple[int, float, Entry]]:
-        """Copies of the live file as it was before: behind so many rotated files, first times, and the copies."""
+        """Copy of the live file as it was before: behind so many rotated files, first times, and the copies."""
         times = [*map(self._first_time, rotated)]
         now = max(map(self._first_time, live), key=lambda time: (time not in times, time))
         past = []

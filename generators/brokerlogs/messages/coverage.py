@@ -55,7 +55,7 @@ Shown = dict[str, int]
 
 
 def note_shown(shown: Shown, logger: str, message: str, ts: int) -> None:
-    """Notes the kinds that a message shows to be printed; `logger` is the class of its logger."""
+    """Note the kinds that a message shows to be printed; `logger` is the class of its logger."""
     for pattern, kinds in _SHOWS.get(logger, ()):
         if any(ts < shown.get(kind, NEVER) for kind in kinds) and pattern.match(message):
             for kind in kinds:

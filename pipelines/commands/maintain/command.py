@@ -119,7 +119,7 @@ def _keep_up(lake: Lake, name: str, read: int | None, oldest: datetime | None, v
 
 
 def _aged(lake: Lake, name: str, oldest: datetime, read: int | None) -> str:
-    """Takes out files of which every row is older, of bronze among those that the job has read."""
+    """Take out files of which every row is older, of bronze among those that the job has read."""
     from deltalake.exceptions import DeltaError
 
     among = None

@@ -69,7 +69,7 @@ def notify(settings: Settings, *, once: bool) -> list[str]:
 
 
 def dry_run(settings: Settings, echo: Say) -> None:
-    """Prints what a round would send, through the code that sends it; the lake stays as it is."""
+    """Print what a round would send, through the code that sends it; the lake stays as it is."""
     from pipelines.commands.notify.transports import Printed
 
     lake = settings.tables
@@ -82,7 +82,7 @@ def dry_run(settings: Settings, echo: Say) -> None:
 
 
 def test(settings: Settings, echo: Say) -> list[str]:
-    """Sends a test message through every channel but the heartbeat; those that did not accept it."""
+    """Send a test message through every channel but the heartbeat; those that did not accept it."""
     ledger, failed = Ledger((), lambda rows: None), []
     for channel in _Channels(settings, ledger, echo).all(Transports(settings.notify)):
         if channel.name == HEARTBEAT:

@@ -39,7 +39,7 @@ class Groups:
         self._due, self._asked = set[str](), dict[str, tuple[int, datetime]]()
 
     def see(self, seen: Round) -> None:
-        """Notes the incidents of a round that nobody asked for, of the cluster whose brokers are known."""
+        """Note the incidents of a round that nobody asked for, of the cluster whose brokers are known."""
         watch = self._settings.watch
         for state in (one.last for one in seen.episodes if watch.bootstrap and watch.cluster):
             unknown = state.firing and state.labels.get("groups") == NOT_ASKED
@@ -54,7 +54,7 @@ class Groups:
         return bool(times) and last <= now < last + MINUTE * 2 ** (times - 1)
 
     def ask(self, now: datetime) -> None:
-        """Asks for what is due, all losses of the cluster at once; what goes wrong is said."""
+        """Ask for what is due, all losses of the cluster at once; what goes wrong is said."""
         if not self._due:
             return
         due, self._due = self._due, set()

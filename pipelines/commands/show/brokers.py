@@ -74,7 +74,7 @@ def found(lake: Lake, view: str, wanted: Filter, limit: int) -> tuple[list[Row],
 
 
 def refuse_places(view: str, wanted: Filter) -> None:
-    """Raises UsageError where a topic or partition is named for what is about whole brokers."""
+    """Raise UsageError where a topic or partition is named for what is about whole brokers."""
     if view != "replicas" and (wanted.topic is not None or wanted.partition is not None):
         raise UsageError(f"show {view} is about whole brokers: leave --topic and --partition out, or show replicas")
 

@@ -25,7 +25,7 @@ class Way(NamedTuple):
     tiles: bool
 
     def check(self) -> None:
-        """Raises UsageError where the folder for the truth has something in it, which would be replaced."""
+        """Raise UsageError where the folder for the truth has something in it, which would be replaced."""
         folder = self.truth
         if folder is not None and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise UsageError(f"--truth {folder} has something in it already: name a new folder")

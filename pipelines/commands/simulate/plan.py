@@ -71,7 +71,7 @@ class Plan:
 
 
 def plan(section: Simulate) -> Plan:
-    """Reads every value. Raises UsageError naming the first that cannot be."""
+    """Read every value. Raises UsageError naming the first that cannot be."""
     if section.version not in VERSIONS:
         near, known = nearest_version(section.version), ", ".join(VERSIONS)
         raise UsageError(f"version {section.version} has no rules here: {near}, known are {known}")

@@ -101,7 +101,7 @@ class _Beside:
         self._start("run", "run", "--interval", f"{settings.run.interval:g}s", "--lake", lake)
 
     def require_alive(self) -> None:
-        """Raises NothingReconstructed where a process has ended."""
+        """Raise NothingReconstructed where a process has ended."""
         for name, process in self._processes.items():
             if process.poll() is not None:
                 said = (self.folder / f"{name}.txt").read_text().strip().splitlines()[-1:]

@@ -112,7 +112,7 @@ def _note(line: str) -> None:
 
 @contextmanager
 def _status() -> Iterator[Callable[[str], None]]:
-    """Shows how it goes: in place on a terminal, else a line a minute."""
+    """Show how it goes: in place on a terminal, else a line a minute."""
     with progress("watch") as say:
         if sys.stderr.isatty():
             yield say

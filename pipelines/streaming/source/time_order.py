@@ -351,7 +351,7 @@ def _set_keys(units: Units) -> None:
 
 
 def _set_base(own: Units) -> None:
-    """Sets `base` and `flat` of the units of one source, which are in the order of their first numbers.
+    """Set `base` and `flat` of the units of one source, which are in the order of their first numbers.
 
     One that overlaps another by its numbers does not come after it: a commit may spread a source over several files.
     """

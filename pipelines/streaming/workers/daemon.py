@@ -27,7 +27,7 @@ NEEDED = (
 
 
 def main(worker: str) -> None:
-    """Serves until Spark closes stdin; `worker` is the module of the workers."""
+    """Serve until Spark closes stdin; `worker` is the module of the workers."""
     # Threads do not outlive a fork, but for jemalloc's, which makes its own anew: numpy's are not to be made.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prefer_installed()

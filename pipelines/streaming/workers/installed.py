@@ -13,7 +13,7 @@ ZIPPED = ("pyspark", "py4j")
 
 
 def prefer_installed() -> None:
-    """Takes those zips off this process's path whose package of the same version lies in a folder behind them.
+    """Take those zips off this process's path whose package of the same version lies in a folder behind them.
 
     Importing pyspark from its zip takes 0.65 CPU s more each time.
     """

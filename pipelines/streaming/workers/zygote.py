@@ -80,7 +80,7 @@ def _new_folder() -> Path | None:
 
 
 def main(address: str, kept: str | None = None) -> None:
-    """Serves until stdin is closed; then nothing is left of it."""
+    """Serve until stdin is closed; then nothing is left of it."""
     ignore()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads do not outlive a fork
     try:

@@ -39,7 +39,7 @@ class Sentence:
 
 @contextmanager
 def timed(asked: Asked, name: str) -> Iterator[None]:
-    """Adds how many milliseconds a part of an answer took to the response's Server-Timing header."""
+    """Add how many milliseconds a part of an answer took to the response's Server-Timing header."""
     begun = time.perf_counter()
     yield
     asked.timings[name] = asked.timings.get(name, 0) + (time.perf_counter() - begun) * 1000
