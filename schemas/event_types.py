@@ -63,6 +63,7 @@ second, and a voter that has not fetched for 2 s (controller.quorum.fetch.timeou
 QUORUM = "quorum"
 """How the detail of a watcher's `broker_state` begins that says what `replica_id` was told of the controllers."""
 NO_CONTROLLER, NOT_LOOKED_AT, NONE_TO_SPARE = f"{QUORUM}: none", f"{QUORUM}: not looked at", "none to spare"
+NOT_REACHED = f"{QUORUM}: not known"
 """How it begins where no broker reached a controller, and where the right to ask is missing; and how it ends where the
 next controller that fails leaves no majority."""
 

@@ -14,7 +14,7 @@ from generators.cluster.asking.registrations import Registered, ask_registered
 from generators.cluster.asking.security import Security
 from generators.cluster.asking.stopping import CLUSTER_REFUSED, QuorumSeen, ask_quorum
 from generators.cluster.metadata.partitions import BrokerAddress, Partitions
-from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, UNREGISTERED, describe_quorum
+from schemas.event_types import FENCED, NO_CONTROLLER, NOT_LOOKED_AT, NOT_REACHED, UNREGISTERED, describe_quorum
 
 EVERY_S = 15.0
 KEPT_S = 45.0
@@ -22,6 +22,10 @@ KEPT_S = 45.0
 ASKED = 2
 """Brokers that must fail to reach a controller, at least one with each listing, before none is reported to be there: a
 broker that is cut off from the controllers goes on listing the same brokers."""
+FORWARDED_S = 40.0
+"""Seconds without an answer of a controller before none is reported to be there: a broker waits for one that hangs
+(controller.socket.timeout.ms, 30 s) though there may be another one by then."""
+AGAIN_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,9 @@ class Controllers:
     _work: Future | None = None
     _at: float = 0.0
     """When a broker is asked next (monotonic seconds)."""
+    _begun: float = 0.0
+    _failing_since: float | None = None
+    """When the first request began that failed since the last answer, or since a controller changed something."""
     _failed: set[int] = field(default_factory=set)
     _told: Told = field(default_factory=Told)
     """The last answers."""
@@ -70,10 +77,16 @@ class Controllers:
             left = brokers.keys() - self._failed or brokers.keys()
             last = -1 if self._link is None else self._link.address.broker_id
             broker = min((b for b in left if b > last), default=min(left))
-            self._at = monotonic() + EVERY_S
+            self._begun = monotonic()
+            self._at = self._begun + EVERY_S
             self._link = BrokerLink(brokers[broker], self.security, PROBE_S)
             self._work = self._link.begin(_ask, done=done)
         return found
+
+    def see_change(self) -> None:
+        """Note that the metadata changed, which shows that a controller was there."""
+        if self._failing_since is not None:
+            self._failing_since = monotonic()
 
     def hasten(self) -> None:
         """Make the next `step` ask at once."""
@@ -122,6 +135,7 @@ class Controllers:
         if seen.error not in (0, CLUSTER_REFUSED):
             # A broker that has fallen silent may reach a controller, although the watcher does not reach that broker.
             self._failed = (self._failed | {broker}) & set(brokers)
+            self._failing_since = self._begun if self._failing_since is None else self._failing_since
             untried = {frozenset(one) for other, one in listings.items() if other not in self._failed}
             tried = {frozenset(one) for other, one in listings.items() if other in self._failed}
             if len(self._failed) < max(1, min(ASKED, len(brokers))) or not untried <= tried:
@@ -129,6 +143,8 @@ class Controllers:
                 return None
             of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"
             found = f"{NO_CONTROLLER} is reached by {of}"
+            if monotonic() < self._failing_since + FORWARDED_S:
+                self._at, found = monotonic() + AGAIN_S, f"{NOT_REACHED}, {of} got no answer of a controller"
         elif seen.error:
             found = f"{NOT_LOOKED_AT}: no right (DESCRIBE on the cluster)"
         elif not seen.voters:  # ZooKeeper's
@@ -136,6 +152,8 @@ class Controllers:
         else:
             found = describe_quorum(seen.voters)
         self._failed = set()
+        if seen.error in (0, CLUSTER_REFUSED):
+            self._failing_since = None
         return (broker, found) if found else None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from kafka.future import Future
 
 from generators.cluster.asking.decoded import Described, TopicFilter
-from generators.cluster.asking.link import BrokerLink, silence_library
+from generators.cluster.asking.link import PROBE_S, BrokerLink, silence_library
 from generators.cluster.asking.plan import plan
 from generators.cluster.asking.problems import why
 from generators.cluster.asking.round import Outcome, Settings, ask_metadata, ask_round, ask_settings
@@ -148,13 +148,23 @@ class _Asking:
         if not others:
             return
         link, broker = others[-1], others[-1].address.broker_id
-        standing.quorum = self._one(link, ask_quorum) or QuorumSeen(error=NO_ANSWER)
         if settings := self._one(link, ask_settings, broker, self._topics()):
             standing.settings = settings
         if again := self._one(link, ask_metadata, TopicFilter(internal=True)):
             standing.disputed = standing.described.partitions.changed_since(again[0].partitions)
         if emptied := self._emptied():
             standing.eligible = self._one(link, ask_eligible, emptied) or {}
+        standing.quorum = self._quorum(link)
+
+    def _quorum(self, link: BrokerLink) -> QuorumSeen:
+        """The quorum, over a connection of its own: a broker forwards the question, to a controller that may hang."""
+        own = BrokerLink(link.address, self.options.security, PROBE_S)
+        try:
+            work = self._begin(own, ask_quorum)
+            self.links.wait([work], monotonic() + 2 * PROBE_S)
+            return work.value if work.is_done and work.exception is None else QuorumSeen(error=NO_ANSWER)
+        finally:
+            own.close()
 
     def _one(self, link: BrokerLink, work: Callable[..., Awaitable[Any]], *arguments: Any) -> Any:
         """One broker's answer; None if there is none."""

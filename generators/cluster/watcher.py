@@ -178,7 +178,10 @@ class Watcher:
     def _learn(self, broker: int, described: Described, at: Instant) -> None:
         self.notes.topics(described.refused)
         partitions = self._without_adding(described.partitions)
-        for one, tables in self.observer.learn(partitions, at, broker).items():
+        changes = self.observer.learn(partitions, at, broker)
+        if changes and self.controllers is not None:
+            self.controllers.see_change()
+        for one, tables in changes.items():
             self.rows.setdefault(one, []).extend(tables)
         self.links.connect(described.partitions.brokers, np.unique(self.observer.replicas.broker).tolist())
         for address in described.partitions.brokers:

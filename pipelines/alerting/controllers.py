@@ -11,13 +11,13 @@ from pipelines.alerting.state import NOT_KNOWN
 from pipelines.lake.queries import moment, text
 from pipelines.verdict import words
 from pipelines.verdict.controllers import sentence
-from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM, missing_voters
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, NOT_REACHED, QUORUM, missing_voters
 
 # A watcher that may not look says nothing, neither that it is so nor that it is over; what was told last of a stretch
 # says who is missing.
 _TOLD = f"""
 WITH told AS (
-  SELECT cluster, ts, detail, starts_with(detail, {text(NOT_LOOKED_AT)}) AS unseen FROM (
+  SELECT cluster, ts, detail, regexp_matches(detail, {text(f"^({NOT_LOOKED_AT}|{NOT_REACHED})")}) AS unseen FROM (
     SELECT cluster, ts, detail FROM broker_states WHERE starts_with(detail, {text(QUORUM)})
     UNION SELECT cluster, quorum_since, quorum FROM brokers WHERE quorum_since IS NOT NULL)
 )"""
@@ -67,7 +67,7 @@ def _sentence(conditions: Sequence[Condition]) -> str:
 RULES = (
     AlertRule(
         "no_controller",
-        LastingSettings(severity="critical", for_s=30),
+        LastingSettings(severity="critical", for_s=0),  # a watcher tells it after 40 s
         _conditions(f"starts_with(detail, {text(NO_CONTROLLER)})"),
         _sentence,
         ("brokers", "broker_states"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from pipelines.verdict import words
-from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, QUORUM
+from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, NOT_REACHED, QUORUM
 
 
 def is_gone(told: str | None) -> bool:
@@ -28,6 +28,6 @@ def sentence(told: str | None, since: datetime | None) -> str:
     if said.endswith(NONE_TO_SPARE):
         count = said.removesuffix(f", {NONE_TO_SPARE}")
         return f"the controllers have {NONE_TO_SPARE} since {words.clock(since)}: {count}"
-    if (told or "").startswith(NOT_LOOKED_AT):
+    if (told or "").startswith((NOT_LOOKED_AT, NOT_REACHED)):
         return f"{QUORUM} {said}"
     return ""

@@ -155,6 +155,8 @@ class FakeCluster:
         self.versions = dict(VERSIONS)
         self.host = self.advertised_host = "127.0.0.1"
         """Where brokers listen, and what metadata says of it."""
+        self.controller_hangs = False
+        """Brokers keep what they forward to it, and all later requests of that connection."""
         self.on_request: Callable[[int, Any], None] = lambda broker, request: None
         """Called before a request is answered."""
         self._loop = asyncio.new_event_loop()
@@ -241,7 +243,8 @@ class _Connection(AdminAnswers):
             await self._answer(request, key, version)
 
     async def _answer(self, request: Any, key: int, version: int) -> None:
-        while self.broker.hung:
+        is_forwarded = type(request).__name__.startswith("DescribeQuorum")
+        while self.broker.hung or (is_forwarded and self.cluster.controller_hangs):
             await asyncio.sleep(0.05)
         if self.broker.delay_s:
             await asyncio.sleep(self.broker.delay_s)

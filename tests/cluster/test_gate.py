@@ -66,6 +66,15 @@ def test_a_broker_that_hangs_leaves_what_it_hosts_unknown(cluster):
     assert found["notes"] == ["broker 3 does not answer: it does not answer in time"]
 
 
+def test_a_controller_that_hangs_leaves_the_quorum_unknown_and_no_broker(cluster, monkeypatch):
+    """The broker that was asked for the quorum was said not to answer, as it waited for the frozen controller."""
+    monkeypatch.setattr("generators.cluster.standing.PROBE_S", 0.5)
+    cluster.controller_hangs = True
+    status, found = gate(cluster, "--broker", "1")
+    assert (status, whys(found), found["notes"]) == (4, [], ["quorum not known"])
+    assert found["not_known"] == ["the quorum: it was not answered (error code -2); ask again"]
+
+
 def test_a_broker_that_is_down_does_not_count(cluster):
     cluster.stop(3)
     status, found = gate(cluster, "--broker", "1")

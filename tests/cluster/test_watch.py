@@ -465,7 +465,8 @@ def test_stopping_while_a_broker_hangs_takes_seconds_and_keeps_what_was_read(clu
 
 
 def test_the_controllers_are_asked_of_another_broker_where_one_does_not_reach_them(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(controllers, "EVERY_S", 0.2)
+    for seconds in ("EVERY_S", "FORWARDED_S", "AGAIN_S"):
+        monkeypatch.setattr(controllers, seconds, 0.2)
     told = []
 
     def asked(broker, request):

@@ -125,10 +125,10 @@ class Observer:
 
     def quorum(self, broker: int, detail: str, at: Instant) -> list[pa.Table]:
         """The row for the state of the controllers: at each change, and whenever the broker reaches none."""
-        if detail.startswith(event_types.NO_CONTROLLER):
-            if self._quorum.startswith(event_types.NO_CONTROLLER):
+        for word in (event_types.NO_CONTROLLER, f"{event_types.NOT_REACHED},"):
+            if detail.startswith(word) and self._quorum.startswith(word):
                 detail = self._quorum  # brokers are asked in turn: which ones said so is no change
-        elif detail == self._quorum:
+        if detail == self._quorum and not detail.startswith(event_types.NO_CONTROLLER):
             return []
         self._quorum, row = detail, {"replica_id": broker, "detail": detail, "ts_error_ms": at.error_ms}
         return [self.source(broker).broker_wide("broker_state", at.ts_us, **row)]

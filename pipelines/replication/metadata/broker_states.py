@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipelines.replication.metadata.deposed import DOUBTED
 from schemas.brokers import CUT_OFF
-from schemas.event_types import ANSWERS, FENCED, NO_CONTROLLER, NOT_LISTED, QUORUM, UNREGISTERED
+from schemas.event_types import ANSWERS, FENCED, NO_CONTROLLER, NOT_LISTED, NOT_REACHED, QUORUM, UNREGISTERED
 
 LISTED_US = 18_000_000
 """Twice `broker.session.timeout.ms`: a broker that is listed for longer without an answer is not reached from here.
@@ -110,7 +110,8 @@ def broker_states(
 def has_majority(told: str | None) -> bool:
     """Whether the controllers can change anything, as far as a watcher was told."""
     count = _CAUGHT_UP.match(told or "")
-    return not (told or "").startswith(NO_CONTROLLER) and (count is None or 2 * int(count[2]) > int(count[1]))
+    is_gone = (told or "").startswith((NO_CONTROLLER, NOT_REACHED))
+    return not is_gone and (count is None or 2 * int(count[2]) > int(count[1]))
 
 
 def _answered_last(known: Sequence[Answer], whole: int | None) -> bool:

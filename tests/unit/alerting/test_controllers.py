@@ -31,13 +31,22 @@ def lake(tmp_path):
     return place
 
 
-def test_no_controller_wakes_somebody_after_half_a_minute_and_ends(lake):
-    assert told(lake, GONE, 129) == []
+def test_no_controller_wakes_somebody_once_a_watcher_tells_it_and_ends(lake):
+    """It was asked for 40 s by then: for so long a broker may wait for a controller that hangs."""
+    waiting = "quorum: not known, brokers 1, 2 got no answer of a controller"
+    assert told(lake, waiting, 129, since=95) == []
     ((rule, severity, firing, summary),) = told(lake, GONE, 130)
     assert (rule, severity, firing) == ("no_controller", "critical", True)
     assert "no controller since 2026-11-21 12:01:40 UTC (told by brokers 1, 2)" in summary
     ((rule, _, firing, _),) = told(lake, "quorum: 3 voters, 3 caught up", 150, since=145)
     assert (rule, firing) == ("no_controller", False)
+
+
+def test_who_may_wait_for_a_controller_that_hangs_does_not_end_what_was_told(lake):
+    assert [firing for _, _, firing, _ in told(lake, GONE, 130)] == [True]
+    ((_, _, firing, summary),) = told(lake, "quorum: not known, brokers 1, 2 got no answer of a controller", 150, 145)
+    assert firing
+    assert "not known since 2026-11-21 12:02:25 UTC" in summary
 
 
 def test_a_quorum_with_none_to_spare_is_a_warning(lake):

@@ -12,6 +12,11 @@ from tests.unit.cluster.clusters import partitions
 NONE = QuorumSeen(error=-1)
 
 
+@pytest.fixture(autouse=True)
+def told_at_once(monkeypatch):
+    monkeypatch.setattr(controllers, "FORWARDED_S", 0.0)
+
+
 @pytest.fixture
 def answers():
     """The next answers, the last one again and again; None: the question fails."""
@@ -59,6 +64,25 @@ def test_brokers_that_list_others_than_the_rest_do_not_tell_alone_that_no_contro
     one, brokers = Controllers(None), {b: SimpleNamespace(broker_id=b) for b in range(1, 6)}
     said = [one.step(brokers, lambda: None, stale | dict.fromkeys((4, 5), (4, 5))) for _ in range(5)]
     assert said == [None] * 4 + [(4, "quorum: none is reached by brokers 1, 2, 3, 4")]
+
+
+@pytest.mark.parametrize(("changes", "said"), [(False, "none is reached by brokers 1, 2"), (True, "not known")])
+def test_none_is_there_once_no_broker_reached_one_for_as_long_as_a_hanging_one_keeps_their_questions(
+    brokers_asked, monkeypatch, changes, said
+):
+    """Brokers forwarded to a frozen controller for 50 s, another one led after 3 s and elected leaders meanwhile."""
+    monkeypatch.setattr(controllers, "FORWARDED_S", 40.0)
+    monkeypatch.setattr(controllers, "AGAIN_S", 0.0)
+    one, brokers, now = Controllers(None), {b: SimpleNamespace(broker_id=b) for b in (1, 2)}, 100.0
+    told = []
+    for now in range(100, 150, 7):
+        monkeypatch.setattr(controllers, "monotonic", lambda now=now: float(now))
+        if changes and now == 121:
+            one.see_change()
+        if found := one.step(brokers, lambda: None, {}):
+            told.append(found[1])
+    assert told[0] == "quorum: not known, brokers 1, 2 got no answer of a controller"
+    assert told[-1].startswith(f"quorum: {said}")
 
 
 def test_a_replica_counts_again_once_nobody_tells_that_it_is_being_added(brokers_asked, answers, monkeypatch):

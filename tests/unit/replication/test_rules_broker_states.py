@@ -62,6 +62,14 @@ def test_whom_controllers_could_not_fence_until_lately_is_not_called_not_reached
     assert broker_states(answers, {}, {}, quorum=told)[2].state == state
 
 
+@pytest.mark.parametrize(
+    "told", ["none is reached by brokers 1, 3", "not known, brokers 1, 3 got no answer of a controller"]
+)
+def test_nobody_is_called_not_reached_while_no_controller_may_be_there_to_fence(told):
+    answers = {1: [(0, "answers")], 2: [(S, REFUSED), (60 * S, REFUSED)]}
+    assert broker_states(answers, {}, {}, quorum=(f"quorum: {told}", S))[2].state == "no_answer"
+
+
 def test_who_does_not_answer_and_is_listed_for_longer_than_two_sessions_is_not_reached_from_here():
     """That time passes shows nothing: others must have listed it then."""
     assert third(*[(ts, TIMED_OUT) for ts in (5, 10, 15, 20)]) == ("no_answer", 5)
