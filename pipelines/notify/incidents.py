@@ -20,9 +20,6 @@ from pipelines.verdict import words
 GROWTH = timedelta(minutes=15)
 """The shortest time between two messages that an incident has doubled (offline partitions or lost offsets)."""
 
-EXPIRED = "expired"
-"""The word for a loss that is no longer notified."""
-
 LOST_AS = {"unproven_loss": "unproven", "loss": "true"}
 """The value of the label LOST by rule; what fires last goes by what is proven."""
 
@@ -62,8 +59,8 @@ def _episode(
     now: datetime,
 ) -> Episode:
     """The episode of one incident, from its states since it was first open; `history`: all states by alert, `alerts`
-    the last. `falls`: where what is or may be lost was first told, and where all of it was withdrawn, handled or
-    expired while the incident goes on, or told again, in turn."""
+    the last. `falls`: where what is or may be lost was first told, and where all of it was withdrawn or handled while
+    the incident goes on, or told again, in turn."""
     changes, growths, grown, less = 0, 0, list[int](), False
     raised, before, told, due = [own[0]], own[0], own[0], None
     lost, worst = _losses(own[0], alerts), _weight(own[0], alerts)
@@ -79,7 +76,7 @@ def _episode(
         gone = gone if row.firing else set()  # the end tells it, if nothing goes on
         lost = (lost | new) - gone
         for rule, each in falls.items() if row.firing else ():
-            go_on = _has(rule, lost & _losses(row, alerts), alerts)
+            go_on = _has(rule, lost & (_losses(row, alerts) | _expired(row, alerts)), alerts)
             each.extend([row] if go_on != len(each) % 2 else [])
         turned = (row.state == ENDED) != (before.state == ENDED)
         turns += turned
@@ -107,7 +104,7 @@ def _episode(
 def _over(rule: str, row: Incident, alerts: Mapping[str, AlertState]) -> str:
     """Return the word for the end of the losses by a rule, while their incident goes on."""
     ends = {alerts[one].labels.get(END) for one in row.alert_ids if one in alerts and alerts[one].rule == rule}
-    return HANDLED if HANDLED in ends else EXPIRED if None in ends else WITHDRAWN
+    return HANDLED if HANDLED in ends else WITHDRAWN
 
 
 def _has(rule: str, names: Iterable[str], alerts: Mapping[str, AlertState]) -> bool:
@@ -121,8 +118,15 @@ def groups_of(row: Incident) -> str:
     """
     if row.groups_asked is None:
         return "" if row.lost_offsets is None and not row.offline else NOT_ASKED
-    what = "what is or was offline" if row.lost_offsets is None else "what is gone"
-    return f"{words.listed(row.groups or ()) or 'none'} read {what}, asked at {words.clock(row.groups_asked)}"
+    what = "read what is or was offline" if row.lost_offsets is None else "read what is gone"
+    what = what if row.lost_offsets is None or not row.groups else f"have {what}, or what was written in its place"
+    return f"{words.listed(row.groups or ()) or 'none'} {what}, asked at {words.clock(row.groups_asked)}"
+
+
+def _expired(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:
+    """The alerts on losses of which no more messages come, though nobody handled them."""
+    own = {one: alerts[one] for one in row.alert_ids if one in alerts and alerts[one].rule in LOST_AS}
+    return {name for name, one in own.items() if not one.firing and END not in one.labels}
 
 
 def _losses(row: Incident, alerts: Mapping[str, AlertState]) -> set[str]:

@@ -13,7 +13,16 @@ from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
 from pipelines.verdict import judged
 from pipelines.verdict.coverage import terms_seen
-from pipelines.verdict.falls import falls, firing_since, loss_times, not_told, told_alerts, told_alone, with_handled
+from pipelines.verdict.falls import (
+    Times,
+    falls,
+    firing_since,
+    loss_times,
+    not_told,
+    told_alerts,
+    told_alone,
+    with_handled,
+)
 from pipelines.verdict.last_copies import last_copies
 from pipelines.verdict.one_away import NOT_KNOWN
 from pipelines.verdict.records import Backlog, ClusterRecord, Condition, Limits, NotUnderstood, PartitionGroup
@@ -138,7 +147,9 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     ]
     waits = longer_waits(lake, {name: reported[name].sources for name in names})
     asked = tuple(
-        replace(record, falls=with_handled(record.falls, told.get(record.cluster, ())))
+        replace(
+            record, falls=with_handled(record.falls, told.get(record.cluster, ()), _own_times(times, record.cluster))
+        )
         for record in _filled(lake, wanted, lost, records, quiet, waits)
         if _concerned(record)
     )
@@ -158,6 +169,10 @@ def _is_readable(lake: Lake, path: str) -> bool:
 def _concerned(record: ClusterRecord) -> bool:
     """Whether a cluster has what is asked for, or may have."""
     return bool(not record.scope or record.partitions or record.falls or record.backlog)
+
+
+def _own_times(times: Times, cluster: str) -> dict[str, list[datetime]]:
+    return {rule: found for (name, rule), found in times.items() if name == cluster}
 
 
 def _seen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -128,11 +128,14 @@ def told_alone(told: Told, times: Times, wanted: Filter) -> dict[str, list[tuple
     return found
 
 
-def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[FallGroup, ...]:
-    """The groups, marked as handled if a person ended the alert on them.
+def with_handled(
+    groups: Iterable[FallGroup], told: Iterable[Row], times: Mapping[str, Sequence[datetime]] | None = None
+) -> tuple[FallGroup, ...]:
+    """The groups, marked as handled if a person ended the alert on them, or several alerts that have all their falls.
 
     Alerts do not name all that they are about. An alert covers the groups of its rule within its time if they are no
     more than it told, and no alert that goes on was told of that time: else one of them may be a loss that nobody saw.
+    `times` are those of a cluster's falls by rule.
     """
     every, told, handled = tuple(groups), tuple(told), set[FallGroup]()
     for row in (row for row in told if row["handled"]):
@@ -140,14 +143,25 @@ def with_handled(groups: Iterable[FallGroup], told: Iterable[Row]) -> tuple[Fall
         same = sum(one.partitions for one in own) <= int(row["falls"] or 0)
         if same and sum(one.lost_records or 0 for one in own) <= int(row["offsets"] or 0):
             handled.update(own)
+    for one in every:
+        fell = [ts for ts in (times or {}).get(_rule(one), ()) if one.first <= ts <= one.last]
+        rows = [row for row in told if row["handled"] and row["rule"] == _rule(one) and _overlaps(row, one)]
+        covered = fell and all(any(row["first_ts"] <= ts <= row["last_ts"] for row in rows) for ts in fell)
+        offsets = sum(int(row["offsets"] or 0) for row in rows)
+        if covered and len(fell) <= sum(int(row["falls"] or 0) for row in rows) and (one.lost_records or 0) <= offsets:
+            handled.add(one)
     firing = [row for row in told if row["state"] == "firing"]
-    handled -= {one for one in handled if any(_spans(row, one) and row["rule"] == _rule(one) for row in firing)}
+    handled -= {one for one in handled if any(_overlaps(row, one) and row["rule"] == _rule(one) for row in firing)}
     return tuple(replace(one, handled=one in handled) for one in every)
 
 
 def _rule(one: FallGroup) -> str:
     """The rule of the alert on these falls."""
     return _RULES[("critical", "warning", "info").index(one.severity)]
+
+
+def _overlaps(row: Row, one: FallGroup) -> bool:
+    return bool(row["first_ts"] <= one.last and one.first <= row["last_ts"])
 
 
 def _spans(row: Row, one: FallGroup) -> bool:

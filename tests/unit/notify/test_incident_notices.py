@@ -471,7 +471,8 @@ def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():
     row = incidents([LOST], (), LOST.written_at)[-1]
     assert groups_of(row) == "not asked; `hwmark show loss --bootstrap` asks the cluster"
     asked = replace(row, groups=["billing", "search"], groups_asked=LOST.first_ts)
-    assert groups_of(asked) == "billing, search read what is gone, asked at 2026-11-21 12:00:40 UTC"
+    read = "billing, search have read what is gone, or what was written in its place, asked at 2026-11-21 12:00:40 UTC"
+    assert groups_of(asked) == read
     assert groups_of(replace(asked, groups=[])) == "none read what is gone, asked at 2026-11-21 12:00:40 UTC"
 
 
@@ -563,9 +564,15 @@ def test_an_alertmanager_has_no_alert_of_a_loss_that_was_withdrawn(desk):
     assert [one["labels"].get("loss") for one in sent[-1] if "incident" in one["labels"]] == [None]
 
 
-@pytest.mark.parametrize(("end", "word"), [({"end": "handled"}, "HANDLED"), ({}, "EXPIRED")])
-def test_an_alertmanager_has_no_alert_of_a_loss_that_is_over_while_an_outage_goes_on(desk, end, word):
-    """A note ended it in `ops/alerts`, and it fired for as long as its incident was open."""
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ({"end": "handled"}, "LOSS HANDLED, now OFFLINE prod: broker 2, 1 partition of orders"),
+        ({}, "NO LONGER NOTIFIED LOST prod: at least 180 offsets of orders"),
+    ],
+)
+def test_an_alertmanager_has_no_alert_of_a_loss_that_is_handled_while_an_outage_goes_on(desk, end, words):
+    """It fired for as long as its incident was open. One of which no more messages come ends with its incident."""
     sent, said = [], []
     manager, told_over = Alertmanager(desk.post("am"), LINKS, sent.append), over(LOST, 1_100)
     rows = OFFLINE, LOST, replace(told_over, labels=told_over.labels | end), over(OFFLINE, 3_300)
@@ -574,8 +581,9 @@ def test_an_alertmanager_has_no_alert_of_a_loss_that_is_over_while_an_outage_goe
         manager.deliver(seen_at(desk, *rows))
         found = [one for one in sent[-1] if one["labels"].get("loss")]
         said += [one["annotations"]["summary"] for one in found if one["endsAt"] <= desk.clock().isoformat()]
-        assert bool(said) == (desk.clock() > told_over.written_at)
-    assert {*said} == {f"LOSS {word}, now OFFLINE prod: broker 2, 1 partition of orders"}
+        ends = told_over if end else rows[-1]
+        assert bool(said) == (desk.clock() > ends.written_at + (timedelta(0) if end else timedelta(seconds=300)))
+    assert {*said} == {words}
 
 
 def test_an_alertmanager_is_told_the_end_of_a_loss_however_often_it_is_withdrawn(desk):

@@ -118,6 +118,29 @@ def test_a_note_handles_what_its_alert_told_and_no_other_loss_of_that_time(group
     assert [one.handled for one in with_handled(groups, told)] == handled
 
 
+TWICE = replace(LOST, name=NOT_EXCLUDED, severity="info", lost_records=None, last=at(40))
+FIRST = HANDLED | {"rule": "loss_not_excluded", "offsets": None}
+SECOND = FIRST | {"first_ts": at(40), "last_ts": at(50)}
+
+
+@pytest.mark.parametrize(
+    ("told", "falls", "handled"),
+    [
+        ([FIRST, SECOND], [10, 40], True),
+        ([FIRST], [10, 40], False),
+        ([FIRST, SECOND], [10, 30, 40], False),
+        ([FIRST, SECOND], [10, 10, 40], False),
+        ([FIRST, SECOND, SECOND | {"first_ts": at(45), "handled": False, "state": "firing"}], [10, 40], True),
+        ([FIRST, SECOND, SECOND | {"handled": False, "state": "firing"}], [10, 40], False),
+    ],
+    ids=["both", "one of them", "another between", "more than was told", "a later one fires", "one fires again"],
+)
+def test_falls_of_one_leader_that_several_alerts_told_are_handled_once_all_are(told, falls, handled):
+    """Two resumptions of one broker, both noted as handled, stood above all as LOSS NOT EXCLUDED."""
+    (group,) = with_handled([TWICE], told, {"loss_not_excluded": [at(ts) for ts in falls]})
+    assert group.handled == handled
+
+
 TOLD = HANDLED | {"handled": False, "falls": "2"}
 
 
