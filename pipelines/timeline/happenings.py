@@ -228,7 +228,7 @@ SILVER = (
     Kind("topic", hw_regressions.TABLE, _of("regressions"), "topic",
          lambda row: f"topic {row['topic']} was created anew", lambda _: "info", "class = 'topic_recreated'"),
 )  # fmt: skip
-"""Kinds of lines that silver has rows for; of a partition the page shows these and LEADERLESS alone."""
+"""Kinds of lines that silver has rows for; of a partition the page shows these, LEADERLESS and LED alone."""
 
 # A controller that restarts repeats old states with new times: the earliest time of one counts. A watcher repeats what
 # it sees each round, without an epoch: the first of the same word in a row counts, and what it found as it began is no
@@ -291,10 +291,22 @@ SELECT * FROM changes WHERE before IS NOT NULL AND {rest}
 # Several sources tell the same election, at other times: the earliest of each epoch counts.
 _LEADERLESS = """
 WITH told AS (
-  SELECT cluster, topic, partition, min(ts) AS ts FROM t WHERE {place} AND event_type = 'election' AND leader_id < 0
+  SELECT cluster, topic, partition, min(ts) AS ts FROM t
+  WHERE {place} AND (event_type = 'election' OR event_type = 'isr' AND detail = 'metadata') AND leader_id < 0
   GROUP BY cluster, topic, partition, leader_epoch, CASE WHEN leader_epoch IS NULL THEN ts END
 )
 SELECT * FROM told WHERE {rest}
+"""
+# By metadata alone, as a watcher sees it: silver has the starts of terms that logs tell.
+_LED = """
+WITH told AS (
+  SELECT cluster, topic, partition, ts, leader_id, leader_epoch, event_type,
+    lag(leader_epoch) OVER (PARTITION BY cluster, topic, partition, event_type ORDER BY ts) AS before,
+    max(CASE WHEN event_type = 'leader' AND NOT starts_with(source_id, '{watcher}') THEN 1 ELSE 0 END)
+      OVER (PARTITION BY cluster, topic, partition) AS logged
+  FROM t WHERE {place} AND (event_type = 'leader' OR event_type = 'isr' AND detail = 'metadata')
+)
+SELECT * FROM told WHERE event_type = 'isr' AND leader_epoch > before AND leader_id >= 0 AND logged = 0 AND {rest}
 """
 _EVENTS = View(replication_events.TABLE, "ts", "")
 
@@ -325,9 +337,12 @@ def _begun(which: str) -> Rows:
     return rows
 
 
-def _leaderless(wanted: Filter) -> str:
-    place = replace(wanted, since=None, until=None)
-    return _LEADERLESS.format(place=place.where(_EVENTS), rest=wanted.where(_EVENTS))
+def _by_metadata(sql: str) -> Rows:
+    def rows(wanted: Filter) -> str:
+        place = replace(wanted, since=None, until=None)
+        return sql.format(place=place.where(_EVENTS), rest=wanted.where(_EVENTS), watcher=WATCHER)
+
+    return rows
 
 
 def _reassignments(wanted: Filter) -> str:
@@ -363,12 +378,15 @@ _TOLD = (
 """What `config` events tell: its name and value in SQL, and which events have it."""
 
 LEADERLESS = Kind(
-    "term", replication_events.TABLE, _leaderless, "'nobody'", lambda _: "nobody leads", lambda _: "critical"
-)
+    "term", replication_events.TABLE, _by_metadata(_LEADERLESS), "'nobody'", lambda _: "nobody leads",
+    lambda _: "critical",
+)  # fmt: skip
+LED = Kind("term", replication_events.TABLE, _by_metadata(_LED), "leader_id", _term, lambda _: "info", about=_LEADS)
 EVENTS = (
     Kind("broker", replication_events.TABLE, lambda wanted: _ever(_STATES, wanted), "replica_id, detail", _broker,
          _broker_weight, wide=True, place=_NOWHERE, about=_FOLLOWS),
     LEADERLESS,
+    LED,
     *(Kind("config", replication_events.TABLE, _settings(*told), "name, topic, replica_id, before, value", _setting,
            lambda _: "info", place=_NOWHERE, about=_FOLLOWS) for told in _TOLD),
     Kind("truncation", replication_events.TABLE, _all(replication_events.TABLE), "replica_id",

@@ -11,7 +11,7 @@ from pipelines.charts.partition import partition_chart
 from pipelines.charts.style import Spec
 from pipelines.errors import UsageError
 from pipelines.lake.queries import VIEWS, Row, text
-from pipelines.timeline.happenings import LEADERLESS, SILVER, Timeline, timeline
+from pipelines.timeline.happenings import LEADERLESS, LED, SILVER, Timeline, timeline
 from pipelines.timeline.line import Happening
 from pipelines.timeline.offsets import Point
 from pipelines.timeline.partition import PartitionPast, partition_past
@@ -172,7 +172,7 @@ def past_of(reader: Reader, asked: Asked, row: Row) -> PartitionPast | None:
 
 
 def _timeline(reader: Reader, asked: Asked) -> Timeline:
-    kinds = (*SILVER, LEADERLESS)
+    kinds = (*SILVER, LEADERLESS, LED)
     return reader.answer(("timeline", asked), lambda lake: timeline(lake, period(reader, asked), LINES, kinds))
 
 

@@ -273,6 +273,28 @@ def test_partitions_that_a_topic_gets_later_have_a_line(lake):
     assert told(lake, Filter("prod", "clicks")) == []
 
 
+def test_leaders_that_only_metadata_tell_have_lines_too(lake):
+    """A watched cluster had none of its elections in the timeline, nor who was offline."""
+
+    def seen(second, leader, epoch, watcher="main", **more):
+        own = {
+            "source_id": f"watch/{watcher}/broker-1",
+            "detail": "metadata",
+            "leader_id": leader,
+            "leader_epoch": epoch,
+        }
+        return fetch(second, None, None, event_type="isr", **own | more)
+
+    turns = [seen(5, 1, 0), seen(10, 1, 0), seen(20, 2, 1), seen(21, 2, 1, "second"), seen(30, -1, 2), seen(40, 3, 3)]
+    logged = [seen(5, 1, 0, partition=1), seen(20, 2, 1, partition=1), begin(20, "broker-2/x", "orders", partition=1)]
+    write(lake, "replication_events", *turns, *logged)
+    assert [line for line in told(lake, ALL) if line[1] == "term"] == [
+        (20, "term", "broker 2 began leading: orders-0"),
+        (30, "term", "nobody leads: orders-0"),
+        (40, "term", "broker 3 began leading: orders-0"),
+    ]
+
+
 def test_a_partition_that_nobody_leads_has_a_line_once_whoever_told_it(lake):
     gone = {"event_type": "election", "leader_id": -1, "leader_epoch": 5}
     told = [fetch(s, None, None, broker_id=b, **gone) for s, b in ((10, 100), (12, 101), (40, 100))]
