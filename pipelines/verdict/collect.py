@@ -11,7 +11,7 @@ from pipelines.lake.lake import Lake
 from pipelines.lake.queries import Filter, Row, View, beginnings, presents, query, select_first, select_rows, text
 from pipelines.streaming.reconstruction import reconstruction
 from pipelines.streaming.source.unread import Bronze, bronze_of
-from pipelines.verdict import judged
+from pipelines.verdict import judged, words
 from pipelines.verdict.coverage import terms_seen
 from pipelines.verdict.falls import (
     Times,
@@ -34,6 +34,7 @@ from schemas import (
     brokers,
     cluster_minute,
     coverage,
+    downtimes,
     hw_regressions,
     isr_changes,
     partition_health,
@@ -127,11 +128,12 @@ def survey(lake: Lake, wanted: Filter, since: Since, limits: Limits, now: dateti
     uncovered = judged.restore(f"{coverage.TABLE.path} is missing") if gone else ""
     unread = lake.unread or [path for path in found_unread(lake) if not _is_readable(lake, path)]
     blind = f"{', '.join(unread)} cannot be read" if unread else next(iter(missing), "")
+    planned = _planned(lake, now)
     records = [
         replace(
             _seen(name, begun.get(name), known.get(name), bronze, reported[name]),
             rebuilding=written_by.rebuilding if written_by.rebuilt in ("", name) else "",
-            blind=blind, uncovered=uncovered, older=written_by.older.get(name),
+            blind=blind, uncovered=uncovered, older=written_by.older.get(name), planned=planned.get(name, ""),
         )
         for name in sorted(names)
     ]  # fmt: skip
@@ -169,6 +171,17 @@ def _is_readable(lake: Lake, path: str) -> bool:
 def _concerned(record: ClusterRecord) -> bool:
     """Whether a cluster has what is asked for, or may have."""
     return bool(not record.scope or record.partitions or record.falls or record.backlog)
+
+
+def _planned(lake: Lake, now: datetime) -> dict[str, str]:
+    """The planned downtimes that are open at `now` (wall clock), in words, by cluster."""
+    last = "row_number() OVER (PARTITION BY downtime_id ORDER BY written_at DESC) = 1"
+    found = defaultdict[str, list[str]](list)
+    for row in select_rows(lake, downtimes.TABLE, f"SELECT * FROM t QUALIFY {last} ORDER BY begins"):
+        if row["begins"] <= now < row["until"]:
+            whom = "all brokers" if row["brokers"] is None else words.brokers(row["brokers"])
+            found[row["cluster"]].append(f"planned downtime of {whom} until {words.clock(row['until'])}")
+    return {cluster: "; ".join(dict.fromkeys(said)) for cluster, said in found.items()}
 
 
 def _own_times(times: Times, cluster: str) -> dict[str, list[datetime]]:

@@ -38,9 +38,10 @@ def present(record: ClusterRecord, judged: Judged) -> list[tuple[State, str]]:
         said, of_controllers = [*said, (State.AT_RISK, f"{State.AT_RISK.value}: {of_controllers}")], ""
     if not said:
         alone = f"no redundancy: {words.count(record.alone, 'partition')}" if record.alone else ""
-        return [(State.OK, "; ".join(filter(None, (f"OK: {_sound(record, judged)}", alone, of_controllers))))]
+        every = f"OK: {_sound(record, judged)}", alone, of_controllers, record.planned
+        return [(State.OK, "; ".join(filter(None, every)))]
     remarks = _remarks([group for group in record.groups if not group.unknown], record)
-    remarks += [of_controllers] if of_controllers else []
+    remarks += filter(None, (of_controllers, record.planned))
     return [*said, (State.OK, "; ".join(remarks))] if remarks else said
 
 

@@ -212,6 +212,8 @@ class ClusterRecord:
     """By alert rule, the states that are pending."""
     fires: Mapping[str, datetime] = field(default_factory=dict)
     """By alert rule, the begin (event time) of the first state that fires."""
+    planned: str = ""
+    """The planned downtimes that are open, in words."""
     alone: int = 0
     """Partitions of one replica."""
     unstarted: int = 0

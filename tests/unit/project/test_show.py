@@ -71,6 +71,15 @@ def test_what_no_alert_tells_yet_is_pending_in_the_verdict(lake):
     assert show(lake, "verdict")[1].splitlines()[:2] == [state, f"prod: UNDER MIN ISR: {since}"]
 
 
+def test_a_planned_downtime_that_is_open_is_in_the_verdict(lake):
+    """It was on the page's incident only: in the window the verdict said that somebody would be told."""
+    window = {"cluster": "prod", "begins": at(5), "until": at(500), "reason": "upgrade", "brokers": [2]}
+    write(lake, "downtimes", window | {"downtime_id": "d1"}, window | {"downtime_id": "d2", "until": at(80)})
+    assert "planned downtime of broker 2 until 2026-09-01 12:08:20 UTC" in show(lake, "verdict")[1]
+    write(lake, "downtimes", window | {"downtime_id": "d1", "until": at(84), "written_at": at(84)})
+    assert "planned" not in show(lake, "verdict")[1]
+
+
 def test_what_an_alert_tells_is_said_since_when_in_the_verdict(lake):
     write(lake, "partition_health", health("audit", 0, under_min_isr=True, under_replicated=True, isr=[1]))
     told = {"alert_id": "a1", "rule": "under_min_isr", "severity": "critical", "state": "firing", "subject": "broker 2"}
