@@ -26,7 +26,7 @@ LOST_AS = {"unproven_loss": "unproven", "loss": "true"}
 TRIED = timedelta(days=7)
 """Ends of incidents older than this are not sent any more: those of years would cost seconds at each round."""
 
-NOT_ASKED = "not asked; `hwmark show loss --bootstrap` asks the cluster"
+NOT_ASKED = "not asked; `hwmark show loss --bootstrap HOST:PORT` asks the cluster"
 """The text for the consumer groups of a loss, or of offline partitions, until they are asked for."""
 
 

@@ -469,7 +469,7 @@ def test_a_loss_has_one_name_whatever_is_known_of_it():
 
 def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():
     row = incidents([LOST], (), LOST.written_at)[-1]
-    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap` asks the cluster"
+    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap HOST:PORT` asks the cluster"
     asked = replace(row, groups=["billing", "search"], groups_asked=LOST.first_ts)
     read = "billing, search have read what is gone, or what was written in its place, asked at 2026-11-21 12:00:40 UTC"
     assert groups_of(asked) == read
@@ -478,7 +478,7 @@ def test_the_groups_of_a_loss_are_not_asked_or_those_that_read_it_and_when():
 
 def test_who_reads_an_offline_partition_is_said_and_asked_anew_once_it_loses():
     row = incidents([OFFLINE], (), OFFLINE.written_at)[-1]
-    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap` asks the cluster"
+    assert groups_of(row) == "not asked; `hwmark show loss --bootstrap HOST:PORT` asks the cluster"
     back = replace(row, offline=0, written_at=OFFLINE.written_at + timedelta(seconds=5))
     known = replace(back, groups=["billing"], groups_asked=LOST.first_ts)
     assert groups_of(back) == ""
