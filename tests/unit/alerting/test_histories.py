@@ -106,7 +106,7 @@ class History:
         self.quorum = [(0, WELL)]
         for _ in range(self.rng.randint(1, 3)):
             lasts = self.rng.choice((20, 400, 5000, None))
-            self._lasts("no_controller", str(at(at_)), at_, lasts, 30)
+            self._lasts("no_controller", str(at(at_)), at_, lasts, 0)
             self.quorum += [(at_, NONE), *([(at_ + lasts, WELL)] if lasts else [])]
             if lasts is None:
                 break
