@@ -49,6 +49,8 @@ class Controllers:
     _begun: float = 0.0
     _failing_since: float | None = None
     """When the first request began that failed since the last answer, or since a controller changed something."""
+    _voters: Mapping[int, bool | None] = field(default_factory=lambda: {-1: True})
+    """The voters in the last answer, and which were caught up: without their majority no other one can be elected."""
     _failed: set[int] = field(default_factory=set)
     _told: Told = field(default_factory=Told)
     """The last answers."""
@@ -143,14 +145,15 @@ class Controllers:
                 return None
             of = f"broker{'s' * (len(self._failed) > 1)} {', '.join(map(str, sorted(self._failed)))}"
             found = f"{NO_CONTROLLER} is reached by {of}"
-            if monotonic() < self._failing_since + FORWARDED_S:
+            caught_up = sum(one is not False for one in self._voters.values())
+            if monotonic() < self._failing_since + FORWARDED_S and 2 * caught_up > len(self._voters):
                 self._at, found = monotonic() + AGAIN_S, f"{NOT_REACHED}, {of} got no answer of a controller"
         elif seen.error:
             found = f"{NOT_LOOKED_AT}: no right (DESCRIBE on the cluster)"
         elif not seen.voters:  # ZooKeeper's
             found = ""
         else:
-            found = describe_quorum(seen.voters)
+            found, self._voters = describe_quorum(seen.voters), seen.voters
         self._failed = set()
         if seen.error in (0, CLUSTER_REFUSED):
             self._failing_since = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from pipelines.replication.metadata.broker_states import has_majority
 from pipelines.verdict import words
 from schemas.event_types import NO_CONTROLLER, NONE_TO_SPARE, NOT_LOOKED_AT, NOT_REACHED, QUORUM
 
@@ -27,7 +28,8 @@ def sentence(told: str | None, since: datetime | None) -> str:
         )
     if said.endswith(NONE_TO_SPARE):
         count = said.removesuffix(f", {NONE_TO_SPARE}")
-        return f"the controllers have {NONE_TO_SPARE} since {words.clock(since)}: {count}"
+        word = NONE_TO_SPARE if has_majority(told) else "no majority"
+        return f"the controllers have {word} since {words.clock(since)}: {count}"
     if (told or "").startswith((NOT_LOOKED_AT, NOT_REACHED)):
         return f"{QUORUM} {said}"
     return ""

@@ -85,6 +85,16 @@ def test_none_is_there_once_no_broker_reached_one_for_as_long_as_a_hanging_one_k
     assert told[-1].startswith(f"quorum: {said}")
 
 
+def test_none_is_there_at_once_if_the_last_answer_had_no_majority(brokers_asked, answers, monkeypatch):
+    """Two of three controllers were killed: no other one can lead, so nobody waits for one that hangs."""
+    monkeypatch.setattr(controllers, "FORWARDED_S", 40.0)
+    monkeypatch.setattr(controllers, "EVERY_S", 0.0)
+    one, brokers = Controllers(None), {1: SimpleNamespace(broker_id=1)}
+    answers[:] = [Told(QuorumSeen({1: True, 2: False, 3: False})), Told(NONE)]
+    said = [one.step(brokers, lambda: None, {}) for _ in range(3)]
+    assert said[-1] == (1, "quorum: none is reached by broker 1")
+
+
 def test_a_replica_counts_again_once_nobody_tells_that_it_is_being_added(brokers_asked, answers, monkeypatch):
     """It may be in the assignment by then, and have left the ISR. One question that fails says nothing."""
     monkeypatch.setattr(controllers, "EVERY_S", 0.0)

@@ -119,6 +119,7 @@ def test_no_controller_is_at_risk_whatever_else_is_sound(tmp_path):
 @pytest.mark.parametrize(
     ("told", "words"),
     [
+        ("quorum: 3 voters, 1 caught up, without 2 3, none to spare", "the controllers have no majority since"),
         (
             "quorum: 3 voters, 2 caught up, none to spare",
             f"the controllers have none to spare since {SINCE}: 3 voters, 2 caught up",
