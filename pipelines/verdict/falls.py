@@ -95,7 +95,7 @@ def not_told(told: Told, times: Times, since: Starts) -> Starts:
     for (cluster, rule), falls in times.items():
         over, firing = set[int](), set[int]()
         for row in (row for row in told.get(cluster, ()) if row["rule"] == rule):
-            own = range(bisect_left(falls, row["first_ts"]), bisect_right(falls, row["last_ts"]))
+            own = _between(falls, row["first_ts"], row["last_ts"])
             if row["state"] == "firing":
                 firing.update(own)
             elif row["falls"] is None or len(own) <= int(row["falls"]):  # earlier versions did not count
@@ -143,16 +143,32 @@ def with_handled(
         same = sum(one.partitions for one in own) <= int(row["falls"] or 0)
         if same and sum(one.lost_records or 0 for one in own) <= int(row["offsets"] or 0):
             handled.update(own)
-    for one in every:
-        fell = [ts for ts in (times or {}).get(_rule(one), ()) if one.first <= ts <= one.last]
-        rows = [row for row in told if row["handled"] and row["rule"] == _rule(one) and _overlaps(row, one)]
-        covered = fell and all(any(row["first_ts"] <= ts <= row["last_ts"] for row in rows) for ts in fell)
-        offsets = sum(int(row["offsets"] or 0) for row in rows)
-        if covered and len(fell) <= sum(int(row["falls"] or 0) for row in rows) and (one.lost_records or 0) <= offsets:
-            handled.add(one)
+    for rule, falls in (times or {}).items():
+        rows = [row for row in told if row["handled"] and row["rule"] == rule]
+        own = [one for one in every if _rule(one) == rule]
+        handled.update(one for one in own if one not in handled and _are_handled_together(one, own, rows, falls))
     firing = [row for row in told if row["state"] == "firing"]
     handled -= {one for one in handled if any(_overlaps(row, one) and row["rule"] == _rule(one) for row in firing)}
     return tuple(replace(one, handled=one in handled) for one in every)
+
+
+def _are_handled_together(
+    one: FallGroup, alike: Sequence[FallGroup], handled: Iterable[Row], falls: Sequence[datetime]
+) -> bool:
+    """Whether several alerts, none of which spans the group, have all its falls; each told all falls of its time."""
+    rows = [row for row in handled if _overlaps(row, one)]
+    if any(_spans(row, one) for row in rows):
+        return False
+    within = [(row, _between(falls, row["first_ts"], row["last_ts"])) for row in rows]
+    within = [(row, own) for row, own in within if len(own) <= int(row["falls"] or 0)]
+    mine, over = _between(falls, one.first, one.last), {k for _, own in within for k in own}
+    lost = sum(each.lost_records or 0 for each in alike if any(_overlaps(row, each) for row, _ in within))
+    return bool(mine) and over.issuperset(mine) and lost <= sum(int(row["offsets"] or 0) for row, _ in within)
+
+
+def _between(falls: Sequence[datetime], first: datetime, last: datetime) -> range:
+    """The places of ordered times from `first` to `last`."""
+    return range(bisect_left(falls, first), bisect_right(falls, last))
 
 
 def _rule(one: FallGroup) -> str:

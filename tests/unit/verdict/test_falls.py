@@ -141,6 +141,12 @@ def test_falls_of_one_leader_that_several_alerts_told_are_handled_once_all_are(t
     assert group.handled == handled
 
 
+def test_a_note_handles_no_second_loss_within_its_alert_though_each_alone_is_no_more_than_it_told():
+    other = replace(LOST, leader_id=3, first=at(15), last=at(15), lost_records=0)
+    found = with_handled([LOST, other], [HANDLED], {"loss": [at(10), at(15)]})
+    assert [one.handled for one in found] == [False, False]
+
+
 TOLD = HANDLED | {"handled": False, "falls": "2"}
 
 
