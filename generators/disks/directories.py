@@ -193,9 +193,8 @@ def _log_folders(path: Path, depth: int) -> Iterator[Path]:
         yield path
     elif depth:
         for entry in sorted(entries, key=lambda one: one.name):
-            if (
-                entry.is_dir(follow_symlinks=False) and entry.name != "lost+found"
-            ):  # of the file system, only root reads it
+            # lost+found is the file system's: only root may read it.
+            if entry.is_dir(follow_symlinks=False) and entry.name != "lost+found":
                 yield from _log_folders(Path(entry.path), depth - 1)
 
 

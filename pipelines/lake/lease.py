@@ -22,7 +22,7 @@ log = logging.getLogger("hwmark.lease")
 LASTS = timedelta(seconds=60)
 RENEWED_EVERY = LASTS / 3
 SKEW = timedelta(seconds=30)
-"""How far the clocks of two hosts may differ: a lease is taken over this long after its expiry."""
+"""The largest difference between the clocks of two hosts: a lease is taken over this long after its expiry."""
 
 
 RESOLUTION = timedelta(seconds=1)

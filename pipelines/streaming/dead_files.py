@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SAFE_HOURS = 24
 """The least age of an uncommitted file to be removed by a process without the role `run`."""
 CLOCKS = timedelta(minutes=1)
-"""How far the clocks of writers and committers may differ."""
+"""The largest difference between the clocks of writers and committers."""
 WRITTEN_EARLY = timedelta(hours=1)
 """How long before its batch was planned a file may be written, for a process without the role `run`."""
 

@@ -25,7 +25,7 @@ BROKER = re.compile(
     rb"broker=(\d+)\]|\[Broker id=(\d+)\]|replicaId=(\d+), leaderId|(?:Controller|Server) id=(\d+)\]"
     rb"|\[Controller (\d+)\]|\n\t(?:broker|node)\.id = (\d+)\n"
 )
-"""Where a line names the broker that printed it."""
+"""The part of a line that names the broker which printed it."""
 _MOST = 200
 """Names of containers in one stream."""
 _PIECE, _HEAD = 1 << 20, 1 << 16

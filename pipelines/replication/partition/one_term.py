@@ -95,7 +95,7 @@ class Term(Persisted):
     shrunk: int = 0
     """See `Terms.shrunk`."""
     stored_behind_kill: bool | None = False
-    """As `CommittedMark.behind_kill`, of the broker that reports `stored_hw`."""
+    """`CommittedMark.behind_kill` of the broker that reports `stored_hw`."""
     had_ended: bool = False
     """The leader resumed its epoch after the end of that epoch: replicas that went on may have what it lacks."""
     stored_on: tuple[str, int, int, int] | None = None

@@ -44,7 +44,7 @@ GAUGES = {
 TALLIES = {"shrinks": "shrink:", "expands": "expand:", "regressions": "regression:"}
 PARTIALS = "minute_stats"
 LOOK_BACK_US, WIDER = 300_000_000, 12
-"""How far before a new minute its predecessor is looked for, and the factor of each further attempt."""
+"""The time before a new minute in which its predecessor is looked for, and the factor of each further attempt."""
 US = pa.timestamp("us", "UTC")
 EVER = 1 << 62
 
